@@ -1,0 +1,96 @@
+// Command heartbeat-mcpl wakes AI agents: a stdio MCP server that pushes a periodic heartbeat and the reminders that
+// the agent sets itself, out of an append-only journal.
+//
+// `heartbeat-mcpl --stdio` serves a host; `heartbeat-mcpl try` shows it at work in the terminal.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	_ "time/tzdata" // the time zone database is in the binary (SPEC 1.3)
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	// Writes to a pipe whose reader is gone are errors here, not the end of the process: the journal is closed first.
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := newRoot()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "heartbeat-mcpl: %v\nRun 'heartbeat-mcpl --help' for the commands and flags.\n", err)
+		return exitUsage
+	}
+	fmt.Fprintf(os.Stderr, "heartbeat-mcpl: %v\n", err)
+	return exitFailed
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct{ error }
+
+func newRoot() *cobra.Command {
+	var stdio bool
+	var flags settings
+	root := &cobra.Command{
+		Use:   "heartbeat-mcpl",
+		Short: "Wakes AI agents: a heartbeat and reminders over MCP and MCPL",
+		Long: "heartbeat-mcpl wakes AI agents. It is a stdio MCP server: on a host that speaks MCPL it pushes a periodic\n" +
+			"heartbeat and the reminders that the agent sets through tools. Hosts start it as 'heartbeat-mcpl --stdio'.",
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("%q is no command", args[0])}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !stdio {
+				cmd.SetOut(os.Stderr)
+				_ = cmd.Usage() // it writes to stderr alone, and there is nobody else to tell
+				return usageError{errors.New("nothing to do: give --stdio to serve a host, or a command")}
+			}
+			return serve(cmd.Context(), flags)
+		},
+	}
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.Flags().BoolVar(&stdio, "stdio", false, "serve a host on stdin and stdout")
+	flags.register(root.Flags())
+	root.AddCommand(newTry())
+	root.SetVersionTemplate("heartbeat-mcpl {{.Version}}\n")
+	return root
+}
+
+func newTry() *cobra.Command {
+	return &cobra.Command{
+		Use:   "try [-- COMMAND ARGS...]",
+		Short: "Play a host in the terminal and see a wake arrive, in about ten seconds",
+		Long: "try plays an MCPL host against this server in a temporary folder: the handshake, the policy, a reminder set,\n" +
+			"the wake arriving, and the events that the journal then holds. With -- COMMAND ARGS it does the same with any\n" +
+			"stdio server command.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTry(cmd.Context(), os.Stdout, args, colorful(os.Stdout))
+		},
+	}
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc"
+	"heartbeat-mcpl/rpc/engine"
+)
+
+// serve talks to a host on stdin and stdout until either ends (SPEC 1.1, 1.4).
+func serve(ctx context.Context, s settings) error {
+	// A stray print anywhere must not break the protocol: stdout is the host's alone.
+	out := os.Stdout
+	os.Stdout = os.Stderr
+
+	log := slog.New(newLogHandler(os.Stderr))
+	s.fromEnvironment()
+	zone := s.zone(log)
+	err := rpc.Serve(ctx, os.Stdin, out, rpc.Options{
+		Version: version(),
+		Log:     log,
+		Engine: engine.Options{
+			Zone: zone,
+			Log:  log,
+			Store: recovery.Options{
+				Files:   recovery.Files{Config: s.configFile, Reminders: s.remindersFile, Journal: s.journalDir},
+				Version: version(),
+				PID:     os.Getpid(),
+				Zone:    zone.String(),
+				Keep:    s.keeping(log),
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("end: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/thlib/go-timezone-local/tzlocal"
+
+	"heartbeat-mcpl/recovery"
+)
+
+// settings are what flags and the environment say (SPEC 1.2); a flag wins over its variable, a variable over the
+// default.
+type settings struct {
+	configFile    string
+	remindersFile string
+	journalDir    string
+	timezone      string
+	keep          string
+}
+
+// setting is one row of the table that flags, variables and the README's reference come from.
+type setting struct {
+	flag     string
+	variable string
+	standard string // the default, as people read it
+	about    string
+	value    func(*settings) *string
+}
+
+var settingsTable = []setting{
+	{"config-file", "HEARTBEAT_CONFIG_FILE", "./heartbeat-config.json", "the config view", func(s *settings) *string { return &s.configFile }},
+	{"reminders-file", "HEARTBEAT_REMINDERS_FILE", "./heartbeat-reminders.json", "the reminders view", func(s *settings) *string { return &s.remindersFile }},
+	{"journal-dir", "HEARTBEAT_JOURNAL_DIR", "heartbeat-journal beside the config file", "the journal's folder", func(s *settings) *string { return &s.journalDir }},
+	{"timezone", "AGENT_TIMEZONE", "the system's time zone, else UTC", "the agent's time zone, an IANA name such as Europe/Berlin", func(s *settings) *string { return &s.timezone }},
+	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }},
+}
+
+func (s *settings) register(flags *pflag.FlagSet) {
+	for _, row := range settingsTable {
+		flags.StringVar(row.value(s), row.flag, "", fmt.Sprintf("%s (or %s; default %s)", row.about, row.variable, row.standard))
+	}
+}
+
+// fromEnvironment fills in what no flag said.
+func (s *settings) fromEnvironment() {
+	for _, row := range settingsTable {
+		if v := row.value(s); *v == "" {
+			*v = os.Getenv(row.variable)
+		}
+	}
+	if s.configFile == "" {
+		s.configFile = "heartbeat-config.json"
+	}
+	if s.remindersFile == "" {
+		s.remindersFile = "heartbeat-reminders.json"
+	}
+	if s.journalDir == "" {
+		s.journalDir = recovery.DefaultJournalDir(s.configFile)
+	}
+}
+
+// zone is the agent's time zone. A name that is none is warned about and never stops the server (SPEC 1.2).
+func (s *settings) zone(log *slog.Logger) *time.Location {
+	if s.timezone == "" {
+		return systemZone()
+	}
+	// "Local" would load as a nameless zone; it is no IANA name.
+	if zone, err := time.LoadLocation(s.timezone); err == nil && s.timezone != "Local" {
+		return zone
+	}
+	zone := systemZone()
+	log.Warn(fmt.Sprintf("AGENT_TIMEZONE %q is no time zone (give an IANA name such as Europe/Berlin): %s is used", s.timezone, zone))
+	return zone
+}
+
+// systemZone is the system's zone by its IANA name, UTC where it has none.
+func systemZone() *time.Location {
+	name, err := tzlocal.RuntimeTZ()
+	if err != nil {
+		return time.UTC
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return time.UTC
+	}
+	return zone
+}
+
+var keepForm = regexp.MustCompile(`^([0-9]{1,6})(d|h|m|w)$`)
+
+// keeping is how long old events are kept, 0 for ever. A length that is none is warned about: keeping everything loses
+// nothing.
+func (s *settings) keeping(log *slog.Logger) time.Duration {
+	if s.keep == "" {
+		return 0
+	}
+	m := keepForm.FindStringSubmatch(s.keep)
+	if m == nil {
+		log.Warn(fmt.Sprintf("HEARTBEAT_KEEP %q is no length (give a number and w, d, h or m, such as 90d): everything is kept", s.keep))
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0 // the form lets only short numbers through
+	}
+	unit := map[string]time.Duration{"w": 7 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour, "m": time.Minute}[m[2]]
+	if most := int(time.Duration(1<<63-1) / unit); n > most {
+		n = most
+	}
+	return time.Duration(n) * unit
+}

@@ -1,0 +1,260 @@
+package journal
+
+import (
+	"strconv"
+	"time"
+)
+
+// Kind says what an event records. Its number is part of the format on disk: numbers are never reused.
+type Kind uint8
+
+// The kinds of SPEC 9.1, and those that the server needs for its own books.
+const (
+	KindBegin     Kind = 1  // first record of a journal: its identity
+	KindConfigure Kind = 2  // the heartbeat's settings changed
+	KindAdd       Kind = 3  // a reminder was set, or replaced by an edit of the file
+	KindCancel    Kind = 4  // a reminder was cancelled
+	KindFire      Kind = 5  // a wake is about to be pushed (written before it leaves)
+	KindAck       Kind = 6  // the host took a wake
+	KindRefuse    Kind = 7  // the host refused a wake, or did not answer
+	KindDrop      Kind = 8  // a heartbeat fell due while wakes were blocked
+	KindStart     Kind = 9  // a server opened the journal
+	KindStop      Kind = 10 // a server closed the journal
+	KindPolicy    Kind = 11 // the host's policy changed
+	KindImport    Kind = 12 // a view was read into the journal
+	KindSetAside  Kind = 13 // something that could not be used was copied aside
+	KindSnapshot  Kind = 14 // one part of the whole state
+	KindHole      Kind = 15 // a record that was here is lost
+	KindClock     Kind = 16 // the clock was set back
+)
+
+var kindNames = map[Kind]string{
+	KindBegin: "begin", KindConfigure: "configure", KindAdd: "add", KindCancel: "cancel", KindFire: "fire",
+	KindAck: "ack", KindRefuse: "refuse", KindDrop: "drop", KindStart: "start", KindStop: "stop",
+	KindPolicy: "policy", KindImport: "import", KindSetAside: "setaside", KindSnapshot: "snapshot",
+	KindHole: "hole", KindClock: "clock",
+}
+
+// String is the kind's name, or "unknown-N" for one of a newer version.
+func (k Kind) String() string {
+	if name, ok := kindNames[k]; ok {
+		return name
+	}
+	return "unknown-" + strconv.Itoa(int(k))
+}
+
+// Source says who caused an event (SPEC 9.1).
+type Source string
+
+// The sources.
+const (
+	ByTool   Source = "tool"   // the agent, through a tool call
+	ByFile   Source = "file"   // a person who edited a view
+	ByCLI    Source = "cli"    // a person at the command line
+	ByImport Source = "import" // the first start on files of the Node.js server
+	ByTimer  Source = "timer"  // a wake fell due
+	ByHost   Source = "host"   // the host answered or sent a policy
+	ByServer Source = "server" // the server's own books
+)
+
+// Event is one fact. Index and Time are set when it is appended; Body is nil for a kind that this version does not know.
+type Event struct {
+	Index uint64 // 1, 2, 3 ... without gaps
+	Time  int64  // Unix milliseconds
+	Kind  Kind
+	Body  Body
+
+	// Raw is the msgpack body as stored, so that fields and kinds of a newer version are carried through unread.
+	Raw []byte
+}
+
+// When is the event's time in UTC.
+func (e Event) When() time.Time { return time.UnixMilli(e.Time).UTC() }
+
+// Body is what one kind of event carries. All times are Unix milliseconds, all lengths milliseconds. Short keys
+// are stable for ever; a new field never changes the meaning of an old one.
+type Body interface{ Kind() Kind }
+
+// Begin opens a journal. It is the first record, and its CRC is not seeded, so that the identity can be read from it.
+type Begin struct {
+	ID       string `msgpack:"id"`           // 16 random bytes in lower-case hex
+	Major    int    `msgpack:"v"`            // format version; a higher one is not opened
+	Minor    int    `msgpack:"m"`            // a higher one is read, unknown kinds and fields carried through
+	Replaces string `msgpack:"rp,omitempty"` // the copy that holds the damaged journal before this one
+}
+
+// Configure changes the heartbeat's settings: the fields that are not nil.
+type Configure struct {
+	By         Source  `msgpack:"by"`
+	IntervalMs *int64  `msgpack:"iv,omitempty"`
+	Paused     *bool   `msgpack:"pa,omitempty"`
+	Mode       *string `msgpack:"mo,omitempty"` // "message" or "silent"
+	Message    *string `msgpack:"ms,omitempty"`
+	Reanchor   bool    `msgpack:"ra,omitempty"` // the heartbeat's phase starts anew at the event's time (SPEC 5.2)
+	Extra      []byte  `msgpack:"xt,omitempty"` // JSON object: members of the config view that are not ours
+	ClearExtra bool    `msgpack:"xc,omitempty"` // such members were removed from the view
+}
+
+// Add sets a reminder. One whose ID is there already is replaced (an edit of the file) and keeps its place.
+type Add struct {
+	By        Source `msgpack:"by"`
+	ID        string `msgpack:"id"`
+	Message   string `msgpack:"ms"`
+	CreatedAt int64  `msgpack:"ca"`
+	FireAt    int64  `msgpack:"fa"`
+	EveryMs   int64  `msgpack:"ev,omitempty"` // 0: one-shot
+	Fixed     bool   `msgpack:"fx,omitempty"` // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
+	Extra     []byte `msgpack:"xt,omitempty"` // JSON object: members of the view's entry that are not ours
+}
+
+// Cancel removes a reminder.
+type Cancel struct {
+	By Source `msgpack:"by"`
+	ID string `msgpack:"id"`
+}
+
+// Fire says that a wake is about to be pushed. An empty ID is the heartbeat.
+type Fire struct {
+	By       Source `msgpack:"by"`
+	ID       string `msgpack:"id,omitempty"`
+	EventID  string `msgpack:"ei"`
+	Due      int64  `msgpack:"du"`
+	Manual   bool   `msgpack:"mn,omitempty"` // heartbeat_trigger: the schedule does not move
+	Silent   bool   `msgpack:"si,omitempty"` // pushed without text (SPEC 7.1)
+	Fallback bool   `msgpack:"fb,omitempty"` // a refused silent tick, again in message mode (SPEC 7.2)
+	Again    bool   `msgpack:"ag,omitempty"` // EventID was sent before, without an answer (SPEC 6.6)
+}
+
+// Ack says that the host took a wake.
+type Ack struct {
+	ID          string `msgpack:"id,omitempty"`
+	EventID     string `msgpack:"ei"`
+	InferenceID string `msgpack:"in,omitempty"`
+	Late        bool   `msgpack:"lt,omitempty"` // answered after the limit
+	Duplicate   bool   `msgpack:"dp,omitempty"` // refused as a duplicate of one that was taken before
+	Next        int64  `msgpack:"nx,omitempty"` // a recurring reminder's next slot
+}
+
+// Refuse says that the host did not take a wake.
+type Refuse struct {
+	ID       string `msgpack:"id,omitempty"`
+	EventID  string `msgpack:"ei"`
+	Code     int64  `msgpack:"co,omitempty"` // JSON-RPC error code; 0 for accepted: false
+	Reason   string `msgpack:"rs"`
+	NoAnswer bool   `msgpack:"na,omitempty"` // nobody knows whether it arrived: the same EventID goes out again
+}
+
+// Drop says that a heartbeat fell due while wakes were blocked (SPEC 6.4).
+type Drop struct {
+	Due    int64  `msgpack:"du"`
+	Reason string `msgpack:"rs"`
+}
+
+// Start says that a server opened the journal.
+type Start struct {
+	Version string `msgpack:"ve"`
+	PID     int    `msgpack:"pi"`
+	Zone    string `msgpack:"tz"`
+}
+
+// Stop says that a server closed the journal.
+type Stop struct {
+	PID    int    `msgpack:"pi"`
+	Reason string `msgpack:"rs"`
+}
+
+// Policy says what the host allows now.
+type Policy struct {
+	Allowed bool   `msgpack:"ok"`
+	Reason  string `msgpack:"rs,omitempty"` // why wakes are blocked
+}
+
+// Import says that a view was read into the journal; the events that follow from it stand behind it.
+type Import struct {
+	By      Source `msgpack:"by"` // ByImport at the first start, ByFile for an edit
+	File    string `msgpack:"fi"`
+	SHA256  string `msgpack:"sh"`           // of the file's bytes, lower-case hex
+	Changes int    `msgpack:"n"`            // how many events follow from it
+	Partial bool   `msgpack:"pt,omitempty"` // the file was usable in part (SPEC 3.3)
+}
+
+// SetAside says that something that could not be used was copied aside or cut off (SPEC 3).
+type SetAside struct {
+	File string `msgpack:"fi"`
+	Copy string `msgpack:"cp"`
+	Why  string `msgpack:"wy"`
+	Lost uint64 `msgpack:"lo,omitempty"` // records lost with it
+}
+
+// Snapshot is one of Parts consecutive records that hold the whole state after the event before part 0.
+type Snapshot struct {
+	Part  uint32 `msgpack:"p"`
+	Parts uint32 `msgpack:"ps"`
+	Data  []byte `msgpack:"d"` // as package projection encodes it
+}
+
+// Hole stands at an index whose record is lost.
+type Hole struct {
+	Why string `msgpack:"wy"`
+}
+
+// Clock says that the clock was set back by ShiftMs: whatever counts elapsed time moves back with it (SPEC 6.8).
+type Clock struct {
+	ShiftMs int64 `msgpack:"sh"`
+}
+
+func (*Begin) Kind() Kind     { return KindBegin }
+func (*Configure) Kind() Kind { return KindConfigure }
+func (*Add) Kind() Kind       { return KindAdd }
+func (*Cancel) Kind() Kind    { return KindCancel }
+func (*Fire) Kind() Kind      { return KindFire }
+func (*Ack) Kind() Kind       { return KindAck }
+func (*Refuse) Kind() Kind    { return KindRefuse }
+func (*Drop) Kind() Kind      { return KindDrop }
+func (*Start) Kind() Kind     { return KindStart }
+func (*Stop) Kind() Kind      { return KindStop }
+func (*Policy) Kind() Kind    { return KindPolicy }
+func (*Import) Kind() Kind    { return KindImport }
+func (*SetAside) Kind() Kind  { return KindSetAside }
+func (*Snapshot) Kind() Kind  { return KindSnapshot }
+func (*Hole) Kind() Kind      { return KindHole }
+func (*Clock) Kind() Kind     { return KindClock }
+
+// newBody is an empty body of the kind, nil where this version does not know it.
+func newBody(k Kind) Body {
+	switch k {
+	case KindBegin:
+		return new(Begin)
+	case KindConfigure:
+		return new(Configure)
+	case KindAdd:
+		return new(Add)
+	case KindCancel:
+		return new(Cancel)
+	case KindFire:
+		return new(Fire)
+	case KindAck:
+		return new(Ack)
+	case KindRefuse:
+		return new(Refuse)
+	case KindDrop:
+		return new(Drop)
+	case KindStart:
+		return new(Start)
+	case KindStop:
+		return new(Stop)
+	case KindPolicy:
+		return new(Policy)
+	case KindImport:
+		return new(Import)
+	case KindSetAside:
+		return new(SetAside)
+	case KindSnapshot:
+		return new(Snapshot)
+	case KindHole:
+		return new(Hole)
+	case KindClock:
+		return new(Clock)
+	}
+	return nil
+}

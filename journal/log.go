@@ -1,0 +1,309 @@
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/tidwall/wal"
+)
+
+const (
+	defaultSegmentSize = 1 << 20   // the newest segment lives in memory
+	reserveSize        = 256 << 10 // given up when the disk is full, so that acks and cancels can still be saved
+	reserveEvery       = 256       // appends between two attempts to have it again
+)
+
+// LogOptions are what a [Log] needs to know.
+type LogOptions struct {
+	SegmentSize int // bytes; 0: 1 MiB
+	Log         *slog.Logger
+
+	open func(dir string, segmentSize int) (writer, error) // tests put faults here
+}
+
+// writer is the part of tidwall/wal that is used: it only ever appends (see the package comment).
+type writer interface {
+	WriteBatch(*wal.Batch) error
+	LastIndex() (uint64, error)
+	Close() error
+}
+
+func openWAL(dir string, segmentSize int) (writer, error) {
+	// A fresh Options each time: the library writes into it.
+	return wal.Open(dir, &wal.Options{SegmentSize: segmentSize, SegmentCacheSize: 1, DirPerms: 0o700, FilePerms: 0o600})
+}
+
+// Log appends events to a journal. It is owned by one goroutine of the process that holds the [Lock].
+type Log struct {
+	dir string
+	id  ID
+	o   LogOptions
+
+	w       writer // nil: the last append failed; the next one repairs first
+	last    uint64 // index of the last acknowledged record
+	tail    uint64 // first index of the segment that is written to
+	size    int64  // acknowledged bytes in it
+	buf     []byte
+	appends int
+}
+
+// Create makes a new journal in dir, private to the user, whose first record is begin.
+func Create(dir string, begin Begin, now int64, o LogOptions) (*Log, error) {
+	id, err := ParseID(begin.ID)
+	if err != nil {
+		return nil, err
+	}
+	return createAt(dir, id, Event{Index: 1, Time: now, Kind: KindBegin, Body: &begin}, o)
+}
+
+// createAt makes a new journal whose first record is the event, at whatever index. That record is written here: the log
+// library does not open a folder whose only segment is empty and begins behind 1.
+func createAt(dir string, id ID, first Event, o LogOptions) (*Log, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	have, _, err := segments(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(have) > 0 {
+		return nil, &Error{Op: "create", Path: dir, Err: errors.New("there are segments of a journal in it already")}
+	}
+	record, err := appendRecord(nil, id, first)
+	if err != nil {
+		return nil, err
+	}
+	entry := append(binary.AppendUvarint(nil, uint64(len(record))), record...)
+	if err := writeMeta(dir, id); err != nil {
+		return nil, err
+	}
+	if err := writeFileSynced(filepath.Join(dir, nameOf(first.Index)), entry); err != nil {
+		return nil, err
+	}
+	if err := SyncDir(filepath.Dir(dir)); err != nil {
+		return nil, err
+	}
+	return newLog(dir, id, first.Index, first.Index, int64(len(entry)), o)
+}
+
+// OpenLog opens a journal that a scan found whole, for appending; last is the index of its last record.
+func OpenLog(dir string, id ID, last uint64, o LogOptions) (*Log, error) {
+	firsts, stray, err := segments(dir)
+	if err != nil {
+		return nil, err
+	}
+	if len(stray) > 0 {
+		return nil, &Error{Op: "open", Path: filepath.Join(dir, stray[0]), Hint: "move it away", Err: errors.New("the log library would delete segments because of it")}
+	}
+	if len(firsts) == 0 {
+		return nil, &Error{Op: "open", Path: dir, Err: ErrNoJournal}
+	}
+	if have, ok := readMeta(dir); !ok || have != id {
+		if err := writeMeta(dir, id); err != nil {
+			return nil, err
+		}
+	}
+	tail := firsts[len(firsts)-1]
+	info, err := os.Stat(filepath.Join(dir, nameOf(tail)))
+	if err != nil {
+		return nil, err
+	}
+	return newLog(dir, id, last, tail, info.Size(), o)
+}
+
+func newLog(dir string, id ID, last, tail uint64, size int64, o LogOptions) (*Log, error) {
+	if o.SegmentSize <= 0 {
+		o.SegmentSize = defaultSegmentSize
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.open == nil {
+		o.open = openWAL
+	}
+	l := &Log{dir: dir, id: id, o: o, last: last, tail: tail, size: size}
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	l.makeReserve()
+	return l, nil
+}
+
+// open hands the folder to the library and holds what it found against what is known.
+func (l *Log) open() error {
+	w, err := l.o.open(l.dir, l.o.SegmentSize)
+	if err != nil {
+		return &Error{Op: "open", Path: l.dir, Err: err}
+	}
+	last, err := w.LastIndex()
+	if err == nil && last != l.last {
+		err = fmt.Errorf("it ends at record %d, not at %d", last, l.last)
+	}
+	if err != nil {
+		_ = w.Close() // nothing was written through it
+		return &Error{Op: "open", Path: l.dir, Err: err}
+	}
+	l.w = w
+	return nil
+}
+
+// Dir is the journal's folder.
+func (l *Log) Dir() string { return l.dir }
+
+// ID is the journal's identity.
+func (l *Log) ID() ID { return l.id }
+
+// Last is the index of the last record that is on disk.
+func (l *Log) Last() uint64 { return l.last }
+
+// Append writes the events, whose indices continue [Log.Last], as one batch with one fsync. After an error nothing of it
+// counts and nothing that was there before is harmed; the next Append repairs what the failed one left behind, and then
+// writes (SPEC 3.7). An event's Raw is written where it is set, its Body otherwise.
+func (l *Log) Append(events []Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	err := l.append(events)
+	if isFull(err) && l.giveReserve() {
+		err = l.append(events)
+	}
+	if err != nil {
+		return &Error{Op: "append to", Path: l.dir, Err: err}
+	}
+	if l.appends++; l.appends%reserveEvery == 0 {
+		l.makeReserve()
+	}
+	return nil
+}
+
+func (l *Log) append(events []Event) error {
+	if l.w == nil {
+		if err := l.repair(); err != nil {
+			return err
+		}
+	}
+	batch, tail, size, err := l.batch(events)
+	if err != nil {
+		return err
+	}
+	if err = l.w.WriteBatch(batch); err == nil && tail != l.tail {
+		err = SyncDir(l.dir) // the library does not make a new segment's name durable
+	}
+	if err == nil {
+		err = l.inPlace(tail, size)
+	}
+	if err != nil {
+		l.drop()
+		return err
+	}
+	l.last, l.tail, l.size = events[len(events)-1].Index, tail, size
+	return nil
+}
+
+// batch encodes the events, and foretells the segment and its size after them: the library begins a new segment behind the
+// record that fills one.
+func (l *Log) batch(events []Event) (batch *wal.Batch, tail uint64, size int64, err error) {
+	batch = new(wal.Batch)
+	tail, size = l.tail, l.size
+	if size > int64(l.o.SegmentSize) { // filled under a larger limit: the library begins a new one before it writes
+		tail, size = l.last+1, 0
+	}
+	for i, e := range events {
+		if want := l.last + 1 + uint64(i); e.Index != want {
+			return nil, 0, 0, fmt.Errorf("event %d in place of %d", e.Index, want)
+		}
+		if l.buf, err = appendRecord(l.buf[:0], l.id, e); err != nil {
+			return nil, 0, 0, err
+		}
+		batch.Write(e.Index, l.buf)
+		size += int64(len(binary.AppendUvarint(nil, uint64(len(l.buf)))) + len(l.buf))
+		if size >= int64(l.o.SegmentSize) {
+			tail, size = e.Index+1, 0
+		}
+	}
+	return batch, tail, size, nil
+}
+
+// inPlace makes sure that what was written is in the folder, not in a file that somebody removed or replaced.
+func (l *Log) inPlace(tail uint64, size int64) error {
+	info, err := os.Stat(filepath.Join(l.dir, nameOf(tail)))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("its newest segment was removed while the server ran: %w", err)
+	}
+	if err == nil && info.Size() != size {
+		err = fmt.Errorf("its newest segment has %d bytes in place of %d: another program writes to it", info.Size(), size)
+	}
+	return err
+}
+
+// drop gives up the library's handle after an error: it may hold half a record in memory, on disk, or both.
+func (l *Log) drop() {
+	if l.w != nil {
+		_ = l.w.Close() // its file is cut back and opened anew before anything else is written
+		l.w = nil
+	}
+}
+
+// repair cuts the journal back to the last acknowledged record and opens it anew.
+func (l *Log) repair() error {
+	firsts, _, err := segments(l.dir)
+	if err != nil {
+		return err
+	}
+	for _, first := range firsts {
+		if first > l.tail {
+			if err := os.Remove(filepath.Join(l.dir, nameOf(first))); err != nil {
+				return err
+			}
+		}
+	}
+	path := filepath.Join(l.dir, nameOf(l.tail))
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if info.Size() < l.size {
+		return fmt.Errorf("%s lost acknowledged bytes: it has %d of %d", filepath.Base(path), info.Size(), l.size)
+	}
+	if err := os.Truncate(path, l.size); err != nil {
+		return err
+	}
+	if err := errors.Join(syncPath(path), SyncDir(l.dir)); err != nil {
+		return err
+	}
+	return l.open()
+}
+
+// makeReserve puts some space aside while there is some.
+func (l *Log) makeReserve() {
+	path := filepath.Join(l.dir, reserveName)
+	if info, err := os.Stat(path); err == nil && info.Size() == reserveSize {
+		return
+	}
+	if err := os.WriteFile(path, make([]byte, reserveSize), 0o600); err != nil {
+		_ = removeIfThere(path) // no space to put aside; the next attempt comes by itself
+	}
+}
+
+// giveReserve frees that space; false when there is none.
+func (l *Log) giveReserve() bool {
+	return os.Remove(filepath.Join(l.dir, reserveName)) == nil
+}
+
+// Close makes everything durable and gives the files up.
+func (l *Log) Close() error {
+	if l.w == nil {
+		return nil
+	}
+	err := l.w.Close()
+	l.w = nil
+	if err != nil {
+		return &Error{Op: "close", Path: l.dir, Err: err}
+	}
+	return nil
+}

@@ -1,0 +1,308 @@
+package projection
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits of what is taken from a file or an agent.
+const (
+	LeastIntervalMs = 60 * 1000       // of the heartbeat (SPEC 5.2)
+	LeastEveryMs    = 5 * 1000        // of a recurring reminder (SPEC 5.4)
+	MostLengthMs    = 36525 * 86400e3 // of any interval or delay: 100 years
+	MostTextBytes   = 64 << 10        // of a text in a tool call (SPEC 4.5)
+	MostImportBytes = 1 << 20         // of a text in a file (SPEC 4.5)
+	MostTimeMs      = 253402300799999 // the end of the year 9999
+)
+
+// ErrDamaged says that a view is not what a server or a person writes: it is set aside whole (SPEC 3.2).
+var ErrDamaged = errors.New("not what the server writes")
+
+// FileConfig is what a config view says. A nil field is absent, or cannot be used and then stands in Problems.
+type FileConfig struct {
+	IntervalMs *int64
+	Paused     *bool
+	Mode       *string
+	Message    *string
+	Extra      []byte
+	Ref        ViewRef
+	Problems   []string // the view is usable in part (SPEC 3.3); a sentence fragment each
+}
+
+// Over is the settings c with what the file says laid over them.
+func (f *FileConfig) Over(c Config) Config {
+	if f.IntervalMs != nil {
+		c.IntervalMs = *f.IntervalMs
+	}
+	if f.Paused != nil {
+		c.Paused = *f.Paused
+	}
+	if f.Mode != nil {
+		c.Mode = *f.Mode
+	}
+	if f.Message != nil {
+		c.Message = *f.Message
+	}
+	c.Extra = f.Extra
+	return c
+}
+
+// FileReminders is what a reminders view says.
+type FileReminders struct {
+	Reminders []Reminder
+	Index     uint64 // the newest journalIndex in it: the view showed that event's state; 0: it does not say
+	Problems  []string
+}
+
+// ReadConfigView reads the bytes of a config view. An error wraps [ErrDamaged].
+func ReadConfigView(data []byte) (FileConfig, error) {
+	var f FileConfig
+	text, mended := cleanText(data)
+	if mended {
+		f.Problems = append(f.Problems, mendedProblem)
+	}
+	members, err := objectMembers(text)
+	if err != nil {
+		return FileConfig{}, err
+	}
+	f.IntervalMs = field(&f.Problems, members, "intervalSeconds", func(raw json.RawMessage) (int64, error) {
+		return lengthIn(raw, LeastIntervalMs)
+	})
+	f.Paused = field(&f.Problems, members, "paused", boolIn)
+	f.Mode = field(&f.Problems, members, "deliveryMode", modeIn)
+	f.Message = field(&f.Problems, members, "message", textIn)
+	if raw, ok := members["journal"]; ok {
+		_ = json.Unmarshal(raw, &f.Ref) // ours, and only a hint: what is not in its shape says nothing
+		delete(members, "journal")
+	}
+	f.Extra = objectOf(members)
+	return f, nil
+}
+
+// ReadRemindersView reads the bytes of a reminders view; now stands in for a createdAt that is missing. An error wraps
+// [ErrDamaged].
+func ReadRemindersView(data []byte, now int64) (FileReminders, error) {
+	var f FileReminders
+	text, mended := cleanText(data)
+	if mended {
+		f.Problems = append(f.Problems, mendedProblem)
+	}
+	var entries []json.RawMessage
+	if err := json.Unmarshal(text, &entries); err != nil {
+		return FileReminders{}, damaged(text, "a JSON array", err)
+	}
+	if entries == nil {
+		return FileReminders{}, fmt.Errorf("%w: null, not a JSON array", ErrDamaged)
+	}
+	seen := make(map[string]bool, len(entries))
+	for i, raw := range entries {
+		r, index, err := readReminder(raw, now)
+		if err == nil && seen[r.ID] {
+			err = fmt.Errorf("the id %s is there twice", shortQuote(r.ID))
+		}
+		if err != nil {
+			f.Problems = append(f.Problems, fmt.Sprintf("entry %d: %v", i+1, err))
+			continue
+		}
+		seen[r.ID] = true
+		f.Index = max(f.Index, index)
+		f.Reminders = append(f.Reminders, r)
+	}
+	return f, nil
+}
+
+func readReminder(raw json.RawMessage, now int64) (r Reminder, index uint64, err error) {
+	members, err := objectMembers(raw)
+	if err != nil {
+		return r, 0, errors.New("not an object")
+	}
+	var problems []string
+	id := field(&problems, members, "id", idIn)
+	message := field(&problems, members, "message", textIn)
+	fireAt := field(&problems, members, "fireAt", timeIn)
+	createdAt := field(&problems, members, "createdAt", timeIn)
+	every := field(&problems, members, "everySeconds", func(raw json.RawMessage) (int64, error) {
+		return lengthIn(raw, LeastEveryMs)
+	})
+	for _, must := range []struct {
+		name    string
+		missing bool
+	}{{"id", id == nil}, {"message", message == nil}, {"fireAt", fireAt == nil}} {
+		if must.missing && !mentions(problems, must.name) {
+			problems = append(problems, must.name+" is missing")
+		}
+	}
+	if len(problems) > 0 {
+		return r, 0, errors.New(strings.Join(problems, "; "))
+	}
+	if raw, ok := members["journalIndex"]; ok {
+		_ = json.Unmarshal(raw, &index) // ours, and only a hint
+		delete(members, "journalIndex")
+	}
+	r = Reminder{ID: *id, Message: *message, FireAt: *fireAt, CreatedAt: now, Extra: objectOf(members)}
+	if createdAt != nil {
+		r.CreatedAt = *createdAt
+	}
+	if every != nil {
+		r.EveryMs = *every
+		r.Fixed = r.FireAt > now+r.EveryMs
+	}
+	return r, index, nil
+}
+
+func mentions(problems []string, name string) bool {
+	for _, p := range problems {
+		if strings.HasPrefix(p, name+" ") {
+			return true
+		}
+	}
+	return false
+}
+
+const mendedProblem = "bytes that are not UTF-8 are read as U+FFFD"
+
+// cleanText is the file's text with a byte order mark taken off and bytes that are not UTF-8 replaced (SPEC 3.3).
+func cleanText(data []byte) (text []byte, mended bool) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if utf8.Valid(data) {
+		return data, false
+	}
+	return bytes.ToValidUTF8(data, []byte("\ufffd")), true
+}
+
+// field takes one member out of members and reads it; null and absent are nil, what cannot be used is a problem.
+func field[T any](problems *[]string, members map[string]json.RawMessage, name string, read func(json.RawMessage) (T, error)) *T {
+	raw, ok := members[name]
+	delete(members, name)
+	if !ok || string(raw) == "null" {
+		return nil
+	}
+	v, err := read(raw)
+	if err != nil {
+		*problems = append(*problems, name+" "+err.Error())
+		return nil
+	}
+	return &v
+}
+
+func objectMembers(text []byte) (map[string]json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(text, &members); err != nil {
+		return nil, damaged(text, "a JSON object", err)
+	}
+	if members == nil {
+		return nil, fmt.Errorf("%w: null, not a JSON object", ErrDamaged)
+	}
+	return members, nil
+}
+
+func damaged(text []byte, want string, err error) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return fmt.Errorf("%w: it is empty", ErrDamaged)
+	}
+	if !json.Valid(text) {
+		return fmt.Errorf("%w: not JSON (%w)", ErrDamaged, err)
+	}
+	return fmt.Errorf("%w: not %s", ErrDamaged, want)
+}
+
+// objectOf is members as a JSON object in a canonical order; nil for none.
+func objectOf(members map[string]json.RawMessage) []byte {
+	if len(members) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(members); err != nil {
+		return nil // the values were parsed a moment ago
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+func numberIn(raw json.RawMessage) (float64, error) {
+	var n float64
+	if err := json.Unmarshal(raw, &n); err != nil || math.IsInf(n, 0) || raw[0] == '"' {
+		return 0, fmt.Errorf("is no number (%s)", shortRaw(raw))
+	}
+	return n, nil
+}
+
+func lengthIn(raw json.RawMessage, least int64) (int64, error) {
+	n, err := numberIn(raw)
+	if err != nil {
+		return 0, err
+	}
+	ms := math.Round(n * 1000)
+	if ms < float64(least) || ms > MostLengthMs {
+		return 0, fmt.Errorf("is out of range (%s; at least %d)", shortRaw(raw), least/1000)
+	}
+	return int64(ms), nil
+}
+
+func timeIn(raw json.RawMessage) (int64, error) {
+	n, err := numberIn(raw)
+	if err != nil {
+		return 0, err
+	}
+	if n < 0 || n > MostTimeMs {
+		return 0, fmt.Errorf("is out of range (%s; milliseconds since 1970, up to the year 9999)", shortRaw(raw))
+	}
+	return int64(math.Round(n)), nil
+}
+
+func boolIn(raw json.RawMessage) (bool, error) {
+	var b bool
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return false, fmt.Errorf("is neither true nor false (%s)", shortRaw(raw))
+	}
+	return b, nil
+}
+
+func modeIn(raw json.RawMessage) (string, error) {
+	var mode string
+	if err := json.Unmarshal(raw, &mode); err != nil || (mode != ModeMessage && mode != ModeSilent) {
+		return "", fmt.Errorf("is neither \"message\" nor \"silent\" (%s)", shortRaw(raw))
+	}
+	return mode, nil
+}
+
+func textIn(raw json.RawMessage) (string, error) {
+	var text string
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", fmt.Errorf("is no text (%s)", shortRaw(raw))
+	}
+	if strings.TrimFunc(text, unicode.IsSpace) == "" {
+		return "", errors.New("is blank")
+	}
+	if len(text) > MostImportBytes {
+		return "", fmt.Errorf("is longer than %d bytes", MostImportBytes)
+	}
+	return text, nil
+}
+
+func idIn(raw json.RawMessage) (string, error) {
+	id, err := textIn(raw)
+	if err == nil && len(id) > 256 {
+		err = errors.New("is longer than 256 bytes")
+	}
+	return id, err
+}
+
+func shortRaw(raw json.RawMessage) string { return shorten(string(raw)) }
+
+func shortQuote(text string) string { return string(quote(shorten(text))) }
+
+func shorten(text string) string {
+	const most = 40
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most]) + "..."
+}

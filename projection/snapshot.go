@@ -1,0 +1,128 @@
+package projection
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"heartbeat-mcpl/journal"
+)
+
+// A snapshot stands in the journal itself, as one or more consecutive records, wherever the events since the last one
+// weigh more than the larger of snapshotEvery and the state. The place follows from the journal alone, start-up reads
+// at most that much beside the snapshot (SPEC 9.4), and snapshots at most double the size of the journal.
+const (
+	snapshotEvery  = 512 << 10
+	snapshotPart   = 256 << 10 // weight of one part
+	recordOverhead = 64
+)
+
+// errSnapshot says that the parts given are no whole snapshot.
+var errSnapshot = errors.New("the snapshot is not whole")
+
+type snapshotHead struct {
+	Version    int    `msgpack:"v"`
+	IntervalMs int64  `msgpack:"iv"`
+	Paused     bool   `msgpack:"pa"`
+	Mode       string `msgpack:"mo"`
+	Message    string `msgpack:"ms"`
+	Extra      []byte `msgpack:"xt,omitempty"`
+	AnchorMs   int64  `msgpack:"an"`
+}
+
+type snapshotData struct {
+	Head      *snapshotHead `msgpack:"h,omitempty"` // in part 0
+	Reminders []Reminder    `msgpack:"r"`
+}
+
+// SnapshotDue says whether a snapshot should be appended now.
+func (s *State) SnapshotDue() bool { return s.since >= max(snapshotEvery, s.texts) }
+
+// Snapshot is the whole state as the bodies of consecutive records. Appending them changes no state.
+func (s *State) Snapshot() ([]journal.Body, error) {
+	parts := []snapshotData{{Head: &snapshotHead{
+		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
+		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs,
+	}}}
+	var weight int64
+	for _, r := range s.Reminders() {
+		if weight > 0 && weight+r.weight() > snapshotPart {
+			parts, weight = append(parts, snapshotData{}), 0
+		}
+		last := &parts[len(parts)-1]
+		last.Reminders = append(last.Reminders, r)
+		weight += r.weight()
+	}
+	bodies := make([]journal.Body, len(parts))
+	for i, part := range parts {
+		data, err := marshal(part)
+		if err != nil {
+			return nil, fmt.Errorf("encode snapshot part %d: %w", i, err)
+		}
+		bodies[i] = &journal.Snapshot{Part: uint32(i), Parts: uint32(len(parts)), Data: data}
+	}
+	return bodies, nil
+}
+
+func marshal(v any) ([]byte, error) {
+	var buf bytes.Buffer
+	enc := msgpack.NewEncoder(&buf)
+	enc.UseCompactInts(true)
+	err := enc.Encode(v)
+	return buf.Bytes(), err
+}
+
+// LoadSnapshot is the state that the events, the parts of one snapshot in order, hold.
+func LoadSnapshot(parts []journal.Event) (*State, error) {
+	s := New()
+	for i, e := range parts {
+		b, ok := e.Body.(*journal.Snapshot)
+		if !ok || int(b.Part) != i || int(b.Parts) != len(parts) {
+			return nil, fmt.Errorf("event %d: %w", e.Index, errSnapshot)
+		}
+		var data snapshotData
+		if err := msgpack.Unmarshal(b.Data, &data); err != nil {
+			return nil, fmt.Errorf("event %d: decode the snapshot: %w", e.Index, err)
+		}
+		if (i == 0) != (data.Head != nil) {
+			return nil, fmt.Errorf("event %d: %w", e.Index, errSnapshot)
+		}
+		if h := data.Head; h != nil {
+			s.Config = Config{IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra}
+			s.AnchorMs = h.AnchorMs
+		}
+		for _, r := range data.Reminders {
+			s.insert(&r)
+		}
+		s.Index, s.TimeMs = e.Index, e.Time
+	}
+	if len(parts) == 0 {
+		return nil, errSnapshot
+	}
+	return s, nil
+}
+
+func (r *Reminder) weight() int64 {
+	return recordOverhead + int64(len(r.ID)+len(r.Message)+len(r.Extra))
+}
+
+// weightOf is about the size of a body on disk, counted from its content so that it is the same before it was encoded.
+func weightOf(b journal.Body) int64 {
+	w := int64(recordOverhead)
+	switch b := b.(type) {
+	case *journal.Snapshot:
+		return 0
+	case *journal.Add:
+		w += int64(len(b.ID) + len(b.Message) + len(b.Extra))
+	case *journal.Configure:
+		if b.Message != nil {
+			w += int64(len(*b.Message))
+		}
+		w += int64(len(b.Extra))
+	case *journal.Refuse:
+		w += int64(len(b.Reason))
+	}
+	return w
+}

@@ -1,0 +1,267 @@
+// Package projection owns the state that a journal stands for: the fold of its events, the decisions that make new
+// events out of what people and agents ask for, and the bytes of the two JSON views.
+//
+// Start with [State] and its method [State.Apply]. Everything here is pure: no file, no clock, no RPC. The same journal
+// gives the same state and the same view bytes on every machine (SPEC 9.3); a caller passes the time where one is needed.
+// A State is owned by one goroutine.
+package projection
+
+import (
+	"cmp"
+	"slices"
+
+	"heartbeat-mcpl/journal"
+)
+
+// Modes of delivery (SPEC 2.1).
+const (
+	ModeMessage = "message"
+	ModeSilent  = "silent"
+)
+
+// DefaultMessage is what a heartbeat says until somebody sets another text (SPEC 2.1).
+const DefaultMessage = "[heartbeat] A periodic wake-up. Look at what is open: anything waiting for you, anything promised, " +
+	"anything due soon. Act on what needs you now; if nothing does, say so briefly and rest until the next one."
+
+// Config is the heartbeat's settings.
+type Config struct {
+	IntervalMs int64
+	Paused     bool
+	Mode       string
+	Message    string
+	Extra      []byte // JSON object: members of the config view that are not ours, kept as they are; nil for none
+}
+
+// DefaultConfig is the state of an empty journal (SPEC 2.1).
+func DefaultConfig() Config {
+	return Config{IntervalMs: 14400 * 1000, Mode: ModeMessage, Message: DefaultMessage}
+}
+
+// Outcome says how the last attempt to push a reminder went.
+type Outcome uint8
+
+// The outcomes. A Pending attempt whose server is gone was never answered, so it counts as NoAnswer at the next start.
+const (
+	Pending  Outcome = 1 // pushed (or about to be), no answer yet
+	Refused  Outcome = 2 // the host said no
+	NoAnswer Outcome = 3 // nobody knows: the same event id goes out again (SPEC 6.6)
+)
+
+// Attempt is the last push of a reminder's current occurrence.
+type Attempt struct {
+	EventID string  `msgpack:"e"`
+	At      int64   `msgpack:"a"` // when it was pushed, or refused: Unix milliseconds
+	Sent    int     `msgpack:"s"` // how often this event id was pushed
+	Outcome Outcome `msgpack:"o"`
+	Code    int64   `msgpack:"c,omitempty"`
+	Reason  string  `msgpack:"r,omitempty"`
+}
+
+// Reminder is one promise that is still open. Times are Unix milliseconds.
+type Reminder struct {
+	ID        string   `msgpack:"id"`
+	Message   string   `msgpack:"ms"`
+	CreatedAt int64    `msgpack:"ca"`
+	FireAt    int64    `msgpack:"fa"`
+	EveryMs   int64    `msgpack:"ev,omitempty"` // 0: one-shot
+	Fixed     bool     `msgpack:"fx,omitempty"` // FireAt is a point on the clock (see journal.Add)
+	Extra     []byte   `msgpack:"xt,omitempty"`
+	Seq       uint64   `msgpack:"sq"` // index of the event that added it: the order in the view
+	Attempt   *Attempt `msgpack:"at,omitempty"`
+}
+
+// State is the fold of a journal. Make one with [New] or [LoadSnapshot]; read its fields freely, change it by Apply alone.
+type State struct {
+	Config   Config
+	AnchorMs int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
+	Index    uint64 // of the last event applied
+	TimeMs   int64  // of the last event applied
+
+	reminders map[string]*Reminder
+	texts     int64  // weight of all reminders, see weight
+	since     int64  // weight of the events since the last snapshot
+	digest    Digest // of all reminders
+}
+
+// New is the state of an empty journal.
+func New() *State {
+	return &State{Config: DefaultConfig(), reminders: map[string]*Reminder{}}
+}
+
+// Reminder is the open reminder with that id. The pointer is the state's own: do not change it, do not keep it over an
+// Apply.
+func (s *State) Reminder(id string) (*Reminder, bool) {
+	r, ok := s.reminders[id]
+	return r, ok
+}
+
+// Len is the number of open reminders.
+func (s *State) Len() int { return len(s.reminders) }
+
+// Each calls f for every open reminder, in no order, until f returns false.
+func (s *State) Each(f func(*Reminder) bool) {
+	for _, r := range s.reminders {
+		if !f(r) {
+			return
+		}
+	}
+}
+
+// Reminders is a copy of all open reminders in the order in which they were added.
+func (s *State) Reminders() []Reminder {
+	all := make([]Reminder, 0, len(s.reminders))
+	for _, r := range s.reminders {
+		all = append(all, *r)
+	}
+	slices.SortFunc(all, func(a, b Reminder) int { return cmp.Compare(a.Seq, b.Seq) })
+	return all
+}
+
+// HeartbeatDue is when the next heartbeat falls due; false while it is paused.
+func (s *State) HeartbeatDue() (int64, bool) {
+	return s.AnchorMs + s.Config.IntervalMs, !s.Config.Paused
+}
+
+// Rewind gives the next event the index after last, when events that were applied were never appended and never will be.
+func (s *State) Rewind(last uint64) { s.Index = last }
+
+// Apply folds one event into the state. It never fails: what a version does not know, and what no longer fits (an
+// answer to a reminder that was cancelled), changes nothing but the index (SPEC 9.2, 9.3).
+func (s *State) Apply(e journal.Event) {
+	s.Index, s.TimeMs = e.Index, e.Time
+	s.since += weightOf(e.Body)
+	switch b := e.Body.(type) {
+	case *journal.Begin:
+		s.AnchorMs = e.Time
+	case *journal.Configure:
+		s.applyConfigure(b, e.Time)
+	case *journal.Add:
+		s.applyAdd(b, e.Index)
+	case *journal.Cancel:
+		s.remove(b.ID)
+	case *journal.Fire:
+		s.applyFire(b, e.Time)
+	case *journal.Ack:
+		s.applyAck(b)
+	case *journal.Refuse:
+		s.applyRefuse(b, e.Time)
+	case *journal.Drop:
+		s.AnchorMs = e.Time
+	case *journal.Clock:
+		s.applyClock(b)
+	case *journal.Snapshot:
+		if b.Part+1 == b.Parts {
+			s.since = 0
+		}
+	}
+}
+
+func (s *State) applyConfigure(b *journal.Configure, now int64) {
+	c := &s.Config
+	if b.IntervalMs != nil {
+		c.IntervalMs = *b.IntervalMs
+	}
+	if b.Paused != nil {
+		c.Paused = *b.Paused
+	}
+	if b.Mode != nil {
+		c.Mode = *b.Mode
+	}
+	if b.Message != nil {
+		c.Message = *b.Message
+	}
+	if b.ClearExtra {
+		c.Extra = nil
+	}
+	if len(b.Extra) > 0 {
+		c.Extra = b.Extra
+	}
+	if b.Reanchor {
+		s.AnchorMs = now
+	}
+}
+
+func (s *State) applyAdd(b *journal.Add, index uint64) {
+	seq := index
+	if old, ok := s.reminders[b.ID]; ok {
+		seq = old.Seq
+		s.remove(b.ID)
+	}
+	s.insert(&Reminder{
+		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs,
+		Fixed: b.Fixed, Extra: b.Extra, Seq: seq,
+	})
+}
+
+func (s *State) applyFire(b *journal.Fire, now int64) {
+	if b.ID == "" {
+		if !b.Manual && !b.Fallback {
+			s.AnchorMs = now
+		}
+		return
+	}
+	r, ok := s.reminders[b.ID]
+	if !ok {
+		return
+	}
+	sent := 1
+	if r.Attempt != nil && r.Attempt.EventID == b.EventID {
+		sent = r.Attempt.Sent + 1
+	}
+	r.Attempt = &Attempt{EventID: b.EventID, At: now, Sent: sent, Outcome: Pending}
+}
+
+func (s *State) applyAck(b *journal.Ack) {
+	r, ok := s.reminders[b.ID]
+	if !ok || r.Attempt == nil || r.Attempt.EventID != b.EventID {
+		return
+	}
+	if b.Next == 0 {
+		s.remove(b.ID)
+		return
+	}
+	next := *r
+	next.FireAt, next.Fixed, next.Attempt = b.Next, false, nil
+	s.remove(b.ID)
+	s.insert(&next)
+}
+
+func (s *State) applyRefuse(b *journal.Refuse, now int64) {
+	r, ok := s.reminders[b.ID]
+	if !ok || r.Attempt == nil || r.Attempt.EventID != b.EventID {
+		return
+	}
+	a := *r.Attempt
+	a.At, a.Outcome, a.Code, a.Reason = now, Refused, b.Code, b.Reason
+	if b.NoAnswer {
+		a.Outcome = NoAnswer
+	}
+	r.Attempt = &a
+}
+
+func (s *State) applyClock(b *journal.Clock) {
+	s.AnchorMs -= b.ShiftMs
+	for _, r := range s.reminders {
+		if r.EveryMs > 0 && !r.Fixed {
+			s.digest.toggle(r)
+			r.FireAt -= b.ShiftMs
+			s.digest.toggle(r)
+		}
+	}
+}
+
+func (s *State) insert(r *Reminder) {
+	s.reminders[r.ID] = r
+	s.digest.toggle(r)
+	s.texts += r.weight()
+}
+
+func (s *State) remove(id string) {
+	r, ok := s.reminders[id]
+	if !ok {
+		return
+	}
+	delete(s.reminders, id)
+	s.digest.toggle(r)
+	s.texts -= r.weight()
+}

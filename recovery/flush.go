@@ -1,0 +1,116 @@
+package recovery
+
+import (
+	"heartbeat-mcpl/projection"
+)
+
+// BeginFlush looks whether the views are behind the state or were changed by somebody. Changes are taken in as events
+// (SPEC 2.6), for the caller to commit. It returns the writing that is to be done, nil for none, to be run in any
+// goroutine and to be followed by [Store.EndFlush] in the owner's; only one at a time.
+func (s *Store) BeginFlush(now int64) func() {
+	if s.flushing != nil {
+		return nil
+	}
+	s.TakeInEdits(now)
+	writeReminders := s.reminders.locked == "" && (s.dirtyReminders || s.reminders.seen == nil)
+	writeConfig := s.config.locked == "" && (s.dirtyConfig || writeReminders || s.config.seen == nil)
+	if !writeConfig && !writeReminders {
+		return nil
+	}
+	j := &flushJob{
+		views: [2]*view{s.config, s.reminders}, config: s.state.Config, ref: s.viewRef(), index: s.viewIndex(),
+		digest: s.state.RemindersDigest(), writeConfig: writeConfig, writeReminders: writeReminders,
+	}
+	if writeReminders {
+		j.all = s.state.Reminders()
+	}
+	s.flushing, s.dirtyConfig, s.dirtyReminders = j, false, false
+	return j.run
+}
+
+// viewRef is the reference that the views get with the next write: what is not in the journal yet is not claimed.
+func (s *Store) viewRef() projection.ViewRef {
+	if s.log == nil {
+		return s.ref
+	}
+	return projection.ViewRef{ID: s.log.ID().String(), Index: min(s.state.Index, s.log.Last())}
+}
+
+// viewIndex is the journalIndex of the reminders view. Where the state is ahead of the journal, the view shows more than
+// that index says, so that a restart takes it for an edit and saves what the journal could not.
+func (s *Store) viewIndex() uint64 {
+	if s.log == nil {
+		return s.shownIndex
+	}
+	return min(s.state.Index, s.log.Last())
+}
+
+// EndFlush takes in what the writing came to.
+func (s *Store) EndFlush() {
+	j := s.flushing
+	if j == nil {
+		return
+	}
+	s.flushing = nil
+	if j.writeReminders && !j.overtaken {
+		s.complain(s.reminders, j.remindersErr)
+		if j.remindersErr == nil {
+			s.shown, s.shownIndex = j.digest, j.index
+		}
+	}
+	if j.configDone {
+		s.complain(s.config, j.configErr)
+		if j.configErr == nil {
+			s.ref, s.shownConfig = j.ref, j.config
+		}
+	}
+	s.dirtyConfig = s.dirtyConfig || j.overtaken || s.config.writeErr != nil
+	s.dirtyReminders = s.dirtyReminders || j.overtaken && j.writeReminders || s.reminders.writeErr != nil
+}
+
+func (s *Store) complain(v *view, err error) {
+	if err != nil && (v.writeErr == nil || v.writeErr.Error() != err.Error()) {
+		s.o.Log.Error(v.name+" cannot be written; the journal holds everything, and the file is written as soon as that works", "err", err)
+	}
+	if err == nil && v.writeErr != nil {
+		s.o.Log.Info(v.name + " can be written again and is up to date")
+	}
+	v.writeErr = err
+}
+
+// flushJob is one writing of the views. The reminders go first: what the config view says of the index is then true of
+// both, whenever the machine stops.
+type flushJob struct {
+	views  [2]*view // config, reminders
+	config projection.Config
+	ref    projection.ViewRef
+	index  uint64 // of the state that is written, as the reminders view says it
+	digest projection.Digest
+	all    []projection.Reminder
+
+	writeConfig    bool
+	writeReminders bool
+
+	overtaken    bool // somebody changed a view just now: nothing was written over it
+	configDone   bool
+	configErr    error
+	remindersErr error
+}
+
+func (j *flushJob) run() {
+	config, reminders := j.views[0], j.views[1]
+	if j.writeReminders {
+		if j.overtaken = reminders.changed(); j.overtaken {
+			return
+		}
+		j.remindersErr = reminders.write(projection.RemindersView(j.all, j.index))
+	}
+	if !j.writeConfig || j.remindersErr != nil {
+		return
+	}
+	if j.overtaken = config.changed(); j.overtaken {
+		return
+	}
+	j.configErr = config.write(projection.ConfigView(j.config, j.ref))
+	j.configDone = true
+}

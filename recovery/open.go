@@ -1,0 +1,251 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+)
+
+// DefaultJournalDir is the journal's folder for a config view: beside the file that it really is, so that two names for
+// one file are one journal (SPEC 1.2).
+func DefaultJournalDir(config string) string {
+	return filepath.Join(filepath.Dir(resolve(config)), "heartbeat-journal")
+}
+
+// Open opens the journal and the views in whatever state they are and brings them into step (SPEC 2, 3). The only errors
+// are of [journal.ErrHeld]'s kind: another server holds the journal, nothing was changed. Everything else that cannot be
+// used is said in [Store.Notes] and the log, and worked around.
+func Open(o Options) (*Store, error) {
+	s := &Store{o: o, state: projection.New(), config: newView(o.Config), reminders: newView(o.Reminders)}
+	var err error
+	if s.lock, err = journal.TryLock(o.Journal); errors.Is(err, journal.ErrHeld) {
+		return nil, err
+	}
+	s.config.sweep()
+	s.reminders.sweep()
+	now := o.Now().UnixMilli()
+	config, reminders := readConfig(s.config), readReminders(s.reminders, now)
+	if err == nil {
+		err = s.openJournal(now, &config, &reminders)
+	}
+	if err != nil {
+		s.withoutJournal(now, err, config, reminders)
+		return s, nil
+	}
+	s.Record(now, &journal.Start{Version: o.Version, PID: o.PID, Zone: o.Zone})
+	s.setClock(now)
+	_ = s.Commit(now) // said by NotSaved, and tried again
+	s.Flush(now)
+	return s, nil
+}
+
+// openJournal repairs, replays and opens the journal, or makes a new one, and takes the views in. An error leaves the
+// journal untouched as unusable.
+func (s *Store) openJournal(now int64, config *configFile, reminders *remindersFile) error {
+	dir := s.o.Journal
+	if err := finishRewrite(dir); err != nil {
+		return err
+	}
+	hint, _ := journal.ParseID(config.said.Ref.ID)
+	empty, err := noJournal(dir)
+	if err != nil {
+		return err
+	}
+	if empty {
+		return s.firstStart(now, config, reminders)
+	}
+	repairs, err := repair(dir, hint, now, s.o.Log)
+	if err != nil {
+		return err
+	}
+	was := shownBefore{config: config, reminders: reminders}
+	state, scanner, err := replay(dir, hint, 0, was.visit)
+	if err != nil {
+		return err
+	}
+	if d := scanner.Damage(); len(d) > 0 {
+		return fmt.Errorf("the journal is still damaged after its repair (%s in %s)", d[0].Why, d[0].Segment)
+	}
+	if s.log, err = journal.OpenLog(dir, scanner.ID(), scanner.Last(), journal.LogOptions{Log: s.o.Log}); err != nil {
+		return err
+	}
+	s.state, s.newest = state, state.TimeMs
+	s.state.Rewind(scanner.Last())
+	for _, r := range repairs {
+		s.Record(now, r)
+		s.journalNote = repairNote(s.o.Journal, r)
+	}
+	s.settleViews(now, config, reminders, &was)
+	return nil
+}
+
+// noJournal says whether there is no journal in dir yet.
+func noJournal(dir string) (bool, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if len(e.Name()) >= 20 {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// firstStart makes a journal and imports the views that are there (SPEC 2.4): a drop-in upgrade.
+func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFile) error {
+	if old := config.said.Ref.ID; old != "" {
+		s.o.Log.Warn("the journal that "+s.config.name+" was written with is not there: a new one is made, from what the files show", "journal", s.o.Journal, "missing id", old)
+	}
+	log, err := journal.Create(s.o.Journal, journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor}, now, journal.LogOptions{Log: s.o.Log})
+	if err != nil {
+		return err
+	}
+	s.log, s.first = log, true
+	s.state.Apply(journal.Event{Index: 1, Time: now, Kind: journal.KindBegin, Body: &journal.Begin{}})
+	s.takeInConfig(now, journal.ByImport, *config, projection.DefaultConfig())
+	s.takeInReminders(now, journal.ByImport, *reminders, 0)
+	s.first = false
+	s.dirtyConfig, s.dirtyReminders = true, true
+	return nil
+}
+
+// shownBefore finds out, while the journal is replayed, whether each view shows what the journal projected at the index
+// that the view names: then it is stale, not edited (SPEC 2.5 a).
+type shownBefore struct {
+	config         *configFile
+	reminders      *remindersFile
+	staleConfig    bool
+	staleReminders bool
+	baseConfig     projection.Config // what the journal projected at the index that the config view names
+	sawConfig      bool
+	sawReminders   bool
+}
+
+func (w *shownBefore) visit(state *projection.State) {
+	if state.Index == w.config.said.Ref.Index {
+		w.compareConfig(state)
+	}
+	if state.Index == w.reminders.said.Index {
+		w.compareReminders(state)
+	}
+}
+
+func (w *shownBefore) compareConfig(state *projection.State) {
+	w.sawConfig, w.baseConfig = true, state.Config
+	over := w.config.said.Over(state.Config)
+	w.staleConfig = over.Digest() == state.Config.Digest()
+}
+
+func (w *shownBefore) compareReminders(state *projection.State) {
+	w.sawReminders = true
+	w.staleReminders = projection.DigestReminders(w.reminders.said.Reminders) == state.RemindersDigest()
+}
+
+// settleViews tells for each view whether it is stale, edited or damaged, and takes in what was edited (SPEC 2.5).
+func (s *Store) settleViews(now int64, config *configFile, reminders *remindersFile, was *shownBefore) {
+	s.fillLostIndices(now, config)
+	ours := config.said.Ref.ID == "" || config.said.Ref.ID == s.log.ID().String()
+	if !ours {
+		config.said.Ref, reminders.said.Index = projection.ViewRef{}, 0
+	}
+	s.lookBack(config, reminders, was)
+
+	if !was.sawConfig {
+		was.baseConfig = s.state.Config
+	}
+	if config.err != nil || len(config.said.Problems) > 0 || !was.staleConfig {
+		s.takeInConfig(now, journal.ByFile, *config, was.baseConfig)
+	}
+	switch {
+	case reminders.err != nil || reminders.partial():
+		s.takeInReminders(now, journal.ByFile, *reminders, reminders.said.Index)
+	case was.staleReminders:
+	case len(reminders.said.Reminders) == 0:
+		// Without an entry the view cannot say which event it shows, and every journal began without reminders.
+		if n := s.state.Len(); n > 0 {
+			s.o.Log.Warn(s.reminders.name+" is empty, as it was before the first reminder: it is taken for an old copy and rebuilt; to cancel reminders use reminder_cancel, or empty the file while the server runs", "reminders", n)
+		}
+	default:
+		s.takeInReminders(now, journal.ByFile, *reminders, reminders.said.Index)
+	}
+	s.shownConfig = s.state.Config
+	s.dirtyConfig = true
+	s.dirtyReminders = reminders.err != nil || projection.DigestReminders(reminders.said.Reminders) != s.state.RemindersDigest() || s.dirtyReminders
+	s.shown, s.shownIndex = s.state.RemindersDigest(), s.state.Index
+	s.ref = config.said.Ref
+}
+
+// lookBack reads the journal back for indices that the replay since the last snapshot did not pass.
+func (s *Store) lookBack(config *configFile, reminders *remindersFile, was *shownBefore) {
+	if i := config.said.Ref.Index; config.err == nil && i > 0 && !was.sawConfig {
+		if state := s.stateAt(i); state.Index == i {
+			was.compareConfig(state)
+		}
+	}
+	if i := reminders.said.Index; reminders.err == nil && i > 0 && !was.sawReminders {
+		if state := s.stateAt(i); state.Index == i {
+			was.compareReminders(state)
+		}
+	}
+}
+
+// mostLost bounds how many indices are given up at once: more is no lost tail but a number that somebody typed.
+const mostLost = 1 << 20
+
+// fillLostIndices notices that the config view names an event which the journal does not hold: answered events are gone.
+// Their indices are never used again; what they did is in the views, and taken in from there.
+func (s *Store) fillLostIndices(now int64, config *configFile) {
+	ref, last := config.said.Ref, s.state.Index
+	if config.err != nil || ref.ID != s.log.ID().String() || ref.Index <= last || ref.Index-last > mostLost {
+		return
+	}
+	lost := ref.Index - last
+	holes := make([]journal.Body, lost)
+	for i := range holes {
+		holes[i] = &journal.Hole{Why: "the journal ended before the event that the config view names"}
+	}
+	s.Record(now, holes...)
+	s.Record(now, &journal.SetAside{File: s.o.Journal, Why: "its newest records are gone", Lost: lost})
+	s.journalNote = fmt.Sprintf("The journal %s lost its newest %s (the last one that %s names is %d, the journal ended at %d): what the two files show is kept.",
+		s.o.Journal, plural(int(lost), "record", "records"), s.config.name, ref.Index, last)
+	s.o.Log.Error(s.journalNote)
+}
+
+// withoutJournal makes the server run on the views and memory (SPEC 3.5, last sentence).
+func (s *Store) withoutJournal(now int64, why error, config configFile, reminders remindersFile) {
+	s.log = nil
+	s.state = projection.New()
+	s.state.Apply(journal.Event{Index: 1, Time: now, Kind: journal.KindBegin, Body: &journal.Begin{}})
+	s.journalNote = fmt.Sprintf("The journal %s cannot be used (%v): it is left untouched; the server runs on %s, %s and memory, and what happens is not journalled.",
+		s.o.Journal, why, s.config.name, s.reminders.name)
+	s.o.Log.Error(s.journalNote)
+	s.takeInConfig(now, journal.ByFile, config, projection.DefaultConfig())
+	s.takeInReminders(now, journal.ByFile, reminders, 0)
+	s.shownConfig, s.shown, s.shownIndex = s.state.Config, s.state.RemindersDigest(), reminders.said.Index
+	s.ref = config.said.Ref
+	s.fresh = s.fresh[:0]
+}
+
+// setClock notices that the clock was set back while no server ran: the journal's newest event lies in the future.
+// Lengths of time are then counted from now (SPEC 6.8).
+func (s *Store) setClock(now int64) {
+	if s.newest > now {
+		s.o.Log.Warn("the clock was set back since the last event: running intervals are moved back with it", "by", fmt.Sprintf("%dms", s.newest-now))
+		s.Record(now, &journal.Clock{ShiftMs: s.newest - now})
+	}
+}
+
+func repairNote(dir string, r *journal.SetAside) string {
+	return fmt.Sprintf("The journal %s was damaged (%s): %s lost, every whole record is kept; the damaged part is in %s.",
+		dir, r.Why, plural(int(r.Lost), "record is", "records are"), filepath.Base(r.Copy))
+}

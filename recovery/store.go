@@ -1,0 +1,249 @@
+// Package recovery owns what a server keeps on disk, as one thing: the journal and the two views. It opens them in
+// whatever state they are (lock, repair of the log, replay, views that are stale, edited or damaged), and keeps them: new
+// events are appended, views follow.
+//
+// Start with [Open], which returns a [Store]. Its invariants:
+//   - the state is the fold of every recorded event, also of those that could not be appended yet (SPEC 3.7);
+//   - a file that cannot be used is never overwritten: it is left alone, or copied aside first (SPEC 3);
+//   - nothing that was appended is ever lost by what happens later.
+//
+// A Store is owned by one goroutine, the engine's loop. Only the function that [Store.BeginFlush] returns runs elsewhere.
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+)
+
+// retryEvery is how often an append that failed is tried again when nothing else happens (SPEC 3.7).
+const retryEvery = 30 * time.Second
+
+// mostBacklog is how many events wait for a journal that cannot be written. Beyond it the state alone is kept.
+const mostBacklog = 50_000
+
+// Files names what a server keeps (SPEC 1.2).
+type Files struct {
+	Config    string
+	Reminders string
+	Journal   string // folder
+}
+
+// Options are what [Open] needs to know.
+type Options struct {
+	Files
+	Version string        // of the server, for the start event
+	PID     int           // of the server
+	Zone    string        // the agent's time zone
+	Keep    time.Duration // how long old events are kept; 0: for ever (SPEC 9.4)
+	Log     *slog.Logger
+	Now     func() time.Time
+}
+
+// Store is the journal and the views of one server.
+type Store struct {
+	o     Options
+	state *projection.State
+
+	lock *journal.Lock
+	log  *journal.Log // nil: no journal can be used (SPEC 3.5)
+
+	fresh   []journal.Event // recorded since the last Commit
+	backlog []journal.Event // recorded before, not appended yet
+	saveErr error           // why the backlog is not saved
+	failed  time.Time       // when the last append failed
+
+	config         *view
+	reminders      *view
+	ref            projection.ViewRef // what the config view on disk says: both views show at least this
+	shownConfig    projection.Config  // what the config view on disk shows
+	shown          projection.Digest  // of what the reminders view on disk shows
+	shownIndex     uint64             // of the state that it shows
+	dirtyConfig    bool
+	dirtyReminders bool
+	flushing       *flushJob
+
+	journalNote string // SPEC 3.6 about the journal
+	first       bool   // the journal is being made: there is nothing to rebuild a view from
+	newest      int64  // time of the newest event that was there at the start
+	edited      bool   // edits were taken in since the last Edited
+}
+
+// State is the current state. It changes by Record alone.
+func (s *Store) State() *projection.State { return s.state }
+
+// Record makes events of the bodies: they are applied to the state at once and wait for [Store.Commit].
+func (s *Store) Record(now int64, bodies ...journal.Body) {
+	for _, b := range bodies {
+		e := journal.Event{Index: s.state.Index + 1, Time: now, Kind: b.Kind(), Body: b}
+		s.state.Apply(e)
+		s.fresh = append(s.fresh, e)
+		s.dirty(b)
+	}
+}
+
+// dirty marks the views that an event makes stale. The config view follows every event but snapshots: it says how far
+// the journal had come.
+func (s *Store) dirty(b journal.Body) {
+	switch b.(type) {
+	case *journal.Snapshot:
+		return
+	case *journal.Add, *journal.Cancel, *journal.Ack, *journal.Clock:
+		s.dirtyReminders = true
+	}
+	s.dirtyConfig = true
+}
+
+// Commit appends all recorded events with one fsync. An error says that they are in memory only, and why; they are
+// appended by a later Commit (SPEC 3.7). Without a usable journal there is nothing to append to, and no error: what is
+// said about it then is in [Store.Notes].
+func (s *Store) Commit(now int64) error {
+	if s.log == nil {
+		s.fresh = s.fresh[:0]
+		return nil
+	}
+	if s.state.SnapshotDue() {
+		s.recordSnapshot(now)
+	}
+	nothingNew := len(s.fresh) == 0
+	s.backlog = append(s.backlog, s.fresh...)
+	s.fresh = s.fresh[:0]
+	if len(s.backlog) == 0 {
+		return nil
+	}
+	if s.saveErr != nil && nothingNew && time.Since(s.failed) < retryEvery {
+		return s.saveErr
+	}
+	if err := s.log.Append(s.backlog); err != nil {
+		if s.saveErr == nil {
+			s.o.Log.Error("not saved: the journal cannot be written; what changed is in memory and is appended as soon as that works again", "err", err)
+		}
+		s.saveErr, s.failed = err, time.Now()
+		s.boundBacklog(now)
+		return err
+	}
+	if s.saveErr != nil {
+		s.o.Log.Info("saved: the journal can be written again, and holds everything that was in memory only", "events", len(s.backlog))
+		s.saveErr = nil
+	}
+	clear(s.backlog)
+	s.backlog = s.backlog[:0]
+	return nil
+}
+
+func (s *Store) recordSnapshot(now int64) {
+	parts, err := s.state.Snapshot()
+	if err != nil {
+		s.o.Log.Error("no snapshot was made", "err", err)
+		return
+	}
+	s.Record(now, parts...)
+	s.retain(now, s.state.Index+1-uint64(len(parts)))
+}
+
+// retain removes the segments that are older than what is to be kept, once the snapshot at that index covers them.
+func (s *Store) retain(now int64, snapshot uint64) {
+	if s.o.Keep <= 0 {
+		return
+	}
+	n, err := journal.Retain(s.log.Dir(), now-s.o.Keep.Milliseconds(), snapshot)
+	if err != nil {
+		s.o.Log.Warn("old segments of the journal could not be removed", "err", err)
+	}
+	if n > 0 {
+		s.o.Log.Info("old segments of the journal were removed, as HEARTBEAT_KEEP asks", "segments", n)
+	}
+}
+
+// boundBacklog keeps memory bounded while the journal cannot be written: the events that wait give way to the state
+// they led to. Their history is lost then, their effect is not.
+func (s *Store) boundBacklog(now int64) {
+	if len(s.backlog) <= mostBacklog {
+		return
+	}
+	parts, err := s.state.Snapshot()
+	if err != nil {
+		return
+	}
+	lost := uint64(len(s.backlog))
+	s.backlog = nil
+	s.state.Rewind(s.log.Last())
+	s.Record(now, &journal.SetAside{File: s.o.Journal, Why: "the journal could not be written for long: the events themselves were given up, the state that they led to is kept", Lost: lost})
+	s.Record(now, parts...)
+	s.backlog, s.fresh = append(s.backlog, s.fresh...), s.fresh[:0]
+	s.o.Log.Warn("the journal could not be written for long: waiting events were replaced by the state they led to", "events", lost)
+}
+
+// Edited says whether edits of the views were taken in since it was last asked.
+func (s *Store) Edited() bool {
+	edited := s.edited
+	s.edited = false
+	return edited
+}
+
+// Behind says whether the views are waiting to be written.
+func (s *Store) Behind() bool {
+	return s.dirtyReminders && s.reminders.locked == "" || s.dirtyConfig && s.config.locked == ""
+}
+
+// Journalled says whether there is a journal that events go to, be it later.
+func (s *Store) Journalled() bool { return s.log != nil }
+
+// NotSaved is why the last changes are in memory only; nil when everything is saved.
+func (s *Store) NotSaved() error { return s.saveErr }
+
+// Notes are the sentences that a reply must carry when it shows or counts what the files hold (SPEC 3.6).
+func (s *Store) Notes(config, reminders bool) []string {
+	var notes []string
+	if s.journalNote != "" {
+		notes = append(notes, s.journalNote)
+	}
+	if config {
+		notes = append(notes, s.config.sentences()...)
+	}
+	if reminders {
+		notes = append(notes, s.reminders.sentences()...)
+	}
+	return notes
+}
+
+func (v *view) sentences() []string {
+	var all []string
+	if v.note != "" {
+		all = append(all, v.note)
+	}
+	if v.writeErr != nil {
+		all = append(all, fmt.Sprintf("%s cannot be written (%v): it does not show the latest changes.", v.name, v.writeErr))
+	}
+	return all
+}
+
+// Flush brings the views up to date and returns when they are on disk.
+func (s *Store) Flush(now int64) {
+	for range 2 { // a change that somebody made to a view meanwhile is taken in by the first round
+		work := s.BeginFlush(now)
+		if work == nil {
+			return
+		}
+		work()
+		s.EndFlush()
+	}
+}
+
+// Close writes the stop event and the views and lets the journal go (SPEC 1.4).
+func (s *Store) Close(now int64, reason string) error {
+	s.Record(now, &journal.Stop{PID: s.o.PID, Reason: reason})
+	err := s.Commit(now)
+	s.Flush(now)
+	if s.log != nil {
+		err = errors.Join(err, s.log.Close())
+	}
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Unlock())
+	}
+	return err
+}

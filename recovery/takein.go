@@ -1,0 +1,190 @@
+package recovery
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+)
+
+// TakeInEdits looks whether somebody changed a view since it was last read or written, and takes the change in as events
+// (SPEC 2.6). It says whether it recorded any; the caller commits them.
+func (s *Store) TakeInEdits(now int64) bool {
+	if s.flushing != nil {
+		return false
+	}
+	before := s.state.Index
+	if s.config.locked == "" && s.config.changed() {
+		s.takeInConfig(now, journal.ByFile, readConfig(s.config), s.shownConfig)
+		s.dirtyConfig = true
+	}
+	if s.reminders.locked == "" && s.reminders.changed() {
+		file := readReminders(s.reminders, now)
+		if file.err != nil || file.partial() || projection.DigestReminders(file.said.Reminders) != s.shown {
+			s.takeInReminders(now, journal.ByFile, file, s.shownIndex)
+		}
+		s.dirtyReminders = true
+	}
+	if s.state.Index == before {
+		return false
+	}
+	s.edited = true
+	return true
+}
+
+// configFile is a config view as it was read.
+type configFile struct {
+	data []byte
+	said projection.FileConfig
+	err  error // fs.ErrNotExist, projection.ErrDamaged, or why it cannot be read at all
+}
+
+func readConfig(v *view) configFile {
+	var f configFile
+	if f.data, f.err = v.read(); f.err == nil {
+		f.said, f.err = projection.ReadConfigView(f.data)
+	}
+	return f
+}
+
+// remindersFile is a reminders view as it was read.
+type remindersFile struct {
+	data []byte
+	said projection.FileReminders
+	err  error // as in configFile
+}
+
+func readReminders(v *view, now int64) remindersFile {
+	var f remindersFile
+	if f.data, f.err = v.read(); f.err == nil {
+		f.said, f.err = projection.ReadRemindersView(f.data, now)
+	}
+	return f
+}
+
+func (f *remindersFile) partial() bool { return len(f.said.Problems) > 0 }
+
+// takeInConfig records what a person changed in the config view since it showed base.
+func (s *Store) takeInConfig(now int64, by journal.Source, file configFile, base projection.Config) {
+	if !s.usable(now, s.config, file.data, file.err) {
+		return
+	}
+	problems := file.said.Problems
+	if len(problems) > 0 && !s.keepCopy(now, s.config, file.data, problems, "the rest of it is used, and these stay as they were") {
+		return
+	}
+	if edit := s.state.ConfigEdit(by, base, file.said); edit != nil {
+		s.recordImport(now, by, s.config, file.data, len(problems) > 0, edit)
+	}
+}
+
+// takeInReminders records what a person changed in the reminders view since it showed the state at index base.
+func (s *Store) takeInReminders(now int64, by journal.Source, file remindersFile, base uint64) {
+	if !s.usable(now, s.reminders, file.data, file.err) {
+		return
+	}
+	if file.partial() {
+		kept := plural(len(file.said.Reminders), "good entry", "good entries") + " of it and all that the journal holds are kept"
+		if !s.keepCopy(now, s.reminders, file.data, file.said.Problems, kept) {
+			return
+		}
+	}
+	if edits := s.state.ReminderEdits(by, s.stateAt(base), file.said); len(edits) > 0 {
+		s.recordImport(now, by, s.reminders, file.data, file.partial(), edits...)
+	}
+}
+
+// usable says whether a view that was read holds something to take in. A missing one does not (it will be rebuilt), nor
+// does one that cannot be read at all (it is left alone from now on, SPEC 3.1) or is damaged (copied aside, SPEC 3.2).
+func (s *Store) usable(now int64, v *view, data []byte, err error) bool {
+	switch {
+	case err == nil:
+		v.note = ""
+		return true
+	case errors.Is(err, fs.ErrNotExist):
+		return false
+	case errors.Is(err, projection.ErrDamaged):
+		s.setAsideDamaged(now, v, data, err)
+		return false
+	}
+	s.leaveAlone(v, fmt.Sprintf("%s cannot be read (%v)", v.name, err))
+	return false
+}
+
+// leaveAlone stops all writing to a view until a restart (SPEC 3.1, 3.4).
+func (s *Store) leaveAlone(v *view, why string) {
+	keeper := "the journal"
+	if s.log == nil {
+		keeper = "memory only (they are gone when the server stops)"
+	}
+	v.locked = why
+	v.note = fmt.Sprintf("%s: it is left as it is until a restart reads it again; until then changes are kept in %s and not saved to this file.", why, keeper)
+	s.o.Log.Error(v.note)
+}
+
+// setAsideDamaged copies a damaged view aside; the next flush rebuilds it (SPEC 3.2).
+func (s *Store) setAsideDamaged(now int64, v *view, data []byte, why error) {
+	copied, err := v.setAside(data)
+	if err != nil {
+		s.leaveAlone(v, fmt.Sprintf("%s cannot be used (%v), and it cannot be copied aside (%v)", v.name, why, err))
+		return
+	}
+	rebuilt := "it is rebuilt from the journal, and nothing that the journal holds is lost"
+	if s.first {
+		rebuilt = "there is no journal to rebuild it from, so the server starts without what it held"
+	}
+	v.note = fmt.Sprintf("%s could not be used (%v): it was copied to %s, and %s.", v.name, why, filepath.Base(copied), rebuilt)
+	s.o.Log.Error(v.note)
+	s.Record(now, &journal.SetAside{File: v.name, Copy: copied, Why: why.Error()})
+	s.markDirty(v)
+}
+
+// keepCopy copies a view that is usable in part aside. False: the copy cannot be made, so the view counts as one that
+// cannot be read (SPEC 3.3, 3.4).
+func (s *Store) keepCopy(now int64, v *view, data []byte, problems []string, kept string) bool {
+	why := listed(problems)
+	copied, err := v.setAside(data)
+	if err != nil {
+		s.leaveAlone(v, fmt.Sprintf("%s can be used only in part (%s), and it cannot be copied aside (%v)", v.name, why, err))
+		return false
+	}
+	v.note = fmt.Sprintf("%s could be used only in part (%s): %s; the file as it was is kept as %s.", v.name, why, kept, filepath.Base(copied))
+	s.o.Log.Error(v.note)
+	s.Record(now, &journal.SetAside{File: v.name, Copy: copied, Why: "used in part: " + why})
+	s.markDirty(v)
+	return true
+}
+
+func (s *Store) markDirty(v *view) {
+	s.dirtyReminders = s.dirtyReminders || v == s.reminders
+	s.dirtyConfig = true
+}
+
+func (s *Store) recordImport(now int64, by journal.Source, v *view, data []byte, partial bool, changes ...journal.Body) {
+	sum := sha256.Sum256(data)
+	s.Record(now, &journal.Import{By: by, File: v.name, SHA256: hex.EncodeToString(sum[:]), Changes: len(changes), Partial: partial})
+	s.Record(now, changes...)
+	s.o.Log.Info("taken in from "+v.name, "changes", len(changes), "source", string(by))
+}
+
+// listed is the first few problems as one text.
+func listed(problems []string) string {
+	const most = 5
+	if len(problems) <= most {
+		return strings.Join(problems, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(problems[:most], "; "), len(problems)-most)
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}

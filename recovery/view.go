@@ -1,0 +1,161 @@
+package recovery
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/renameio/v2"
+
+	"heartbeat-mcpl/journal"
+)
+
+// mostViewBytes is how large a view may be to be read at all.
+const mostViewBytes = 256 << 20
+
+// view is one JSON file on disk. It is used by one goroutine at a time: the loop's, or that of the flush in flight.
+type view struct {
+	name string // as it was configured: what messages call it
+	path string // with symbolic links resolved: where it is written
+
+	seen     os.FileInfo // the file as it was last read or written; nil: it was missing
+	locked   string      // why it is left untouched until a restart (SPEC 3.1); empty: it may be written
+	note     string      // the sentence of SPEC 3.6 about what was read; empty: nothing to say
+	writeErr error       // the last write failed
+}
+
+func newView(name string) *view { return &view{name: name, path: resolve(name)} }
+
+// resolve follows symbolic links, also one whose target is not there yet, so that writes go through them (SPEC 2.3).
+func resolve(name string) string {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		path = name
+	}
+	for range 40 {
+		target, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(target) {
+			target = filepath.Join(filepath.Dir(path), target)
+		}
+		path = target
+	}
+	if dir, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		path = filepath.Join(dir, filepath.Base(path))
+	}
+	return path
+}
+
+// read returns the file's bytes and remembers how the file looked. A missing one is fs.ErrNotExist.
+func (v *view) read() ([]byte, error) {
+	f, err := os.Open(v.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		v.seen = nil
+		return nil, err
+	}
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, cause(err)
+	}
+	switch {
+	case info.IsDir():
+		return nil, errors.New("a folder is in its place")
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	case info.Size() > mostViewBytes:
+		return nil, fmt.Errorf("it is larger than %d MiB", mostViewBytes>>20)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, mostViewBytes+1))
+	if err != nil {
+		return nil, cause(err)
+	}
+	v.seen = info
+	return data, nil
+}
+
+// changed says whether somebody else wrote the file, or removed it, since it was last read or written.
+func (v *view) changed() bool {
+	info, err := os.Stat(v.path)
+	if err != nil {
+		return v.seen != nil || !errors.Is(err, fs.ErrNotExist)
+	}
+	return v.seen == nil || !os.SameFile(info, v.seen) || info.Size() != v.seen.Size() || !info.ModTime().Equal(v.seen.ModTime())
+}
+
+// write replaces the file whole: temporary file in the same folder, fsync, rename, fsync of the folder; an existing file's
+// mode is kept, a new one is private (SPEC 1.6, 2.3).
+func (v *view) write(data []byte) error {
+	dir := filepath.Dir(v.path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return cause(err)
+	}
+	f, err := renameio.NewPendingFile(v.path, renameio.WithTempDir(dir), renameio.WithPermissions(0o600), renameio.WithExistingPermissions())
+	if err != nil {
+		return cause(err)
+	}
+	defer f.Cleanup()
+	if _, err := f.Write(data); err != nil {
+		return cause(err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return cause(err)
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return cause(err)
+	}
+	v.seen = info
+	return journal.SyncDir(dir)
+}
+
+// setAside copies data, the file's content, to <file>.unreadable-<hash>, and returns the copy's path. The same content
+// gets the same name, so copies do not pile up (SPEC 3.2).
+func (v *view) setAside(data []byte) (string, error) {
+	path := v.path + ".unreadable-" + journal.HashBytes(data)
+	if have, err := os.ReadFile(path); err == nil && string(have) == string(data) {
+		return path, nil
+	}
+	copied := view{path: path}
+	if err := copied.write(data); err != nil {
+		return "", fmt.Errorf("copy it to %s: %w", filepath.Base(path), err)
+	}
+	return path, nil
+}
+
+// sweep removes temporary files that a crash while writing left behind.
+func (v *view) sweep() {
+	prefix := "." + filepath.Base(v.path)
+	entries, err := os.ReadDir(filepath.Dir(v.path))
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), prefix)
+		if ok && digits != "" && strings.Trim(digits, "0123456789") == "" {
+			_ = os.Remove(filepath.Join(filepath.Dir(v.path), e.Name())) // only litter: the next start tries again
+		}
+	}
+}
+
+// cause is err without the operation and path that the caller's sentence names already.
+func cause(err error) error {
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	var linkErr *os.LinkError
+	if errors.As(err, &linkErr) {
+		return linkErr.Err
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/rpc/wire"
+)
+
+// verdict is what an answer to a push means.
+type verdict struct {
+	taken       bool
+	inferenceID string
+	noAnswer    bool
+	code        int64
+	reason      string
+}
+
+// judge reads an answer: whatever is neither an error nor accepted: false means taken (SPEC 6.5).
+func judge(a wire.Answer) verdict {
+	if a.NoAnswer {
+		return verdict{noAnswer: true, reason: fmt.Sprintf("no answer within %.0f s", answerLimit.Seconds())}
+	}
+	if a.Err != nil {
+		return verdict{code: a.Err.Code, reason: orUnknown(a.Err.Message)}
+	}
+	var result struct {
+		Accepted    *bool           `json:"accepted"`
+		InferenceID json.RawMessage `json:"inferenceId"`
+		Reason      json.RawMessage `json:"reason"`
+	}
+	if json.Unmarshal(a.Result, &result) == nil && result.Accepted != nil && !*result.Accepted {
+		return verdict{reason: orUnknown(textOf(result.Reason))}
+	}
+	return verdict{taken: true, inferenceID: textOf(result.InferenceID)}
+}
+
+func orUnknown(reason string) string {
+	if strings.TrimSpace(reason) == "" {
+		return "the host gave no reason"
+	}
+	return reason
+}
+
+// textOf is a JSON string's text, other JSON as it stands, cut to what a journal and a reply need.
+func textOf(raw json.RawMessage) string {
+	var s string
+	if len(raw) == 0 || string(raw) == "null" {
+		return ""
+	}
+	if json.Unmarshal(raw, &s) != nil {
+		s = string(raw)
+	}
+	const most = 1000
+	if len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "..."
+	}
+	return s
+}
+
+// duplicate says whether the host refused a push because it had it already (SPEC 6.6).
+func (v verdict) duplicate() bool {
+	return v.code == 0 && strings.Contains(strings.ToLower(v.reason), "duplicate")
+}
+
+// empty says whether the host refused a silent heartbeat because it has no text (SPEC 7.2).
+func (v verdict) empty() bool {
+	return v.code == jsonrpc2.CodeInvalidParams || v.code == 0 && strings.Contains(strings.ToLower(v.reason), "empty")
+}
+
+// answered takes in what came of a push.
+func (e *Engine) answered(f *flight, a wire.Answer) {
+	if e.store == nil {
+		return
+	}
+	flying := e.flights[f.eventID] == f
+	if !flying && !a.Late {
+		return // a late answer to an earlier push of the same event settled it
+	}
+	v := judge(a)
+	if flying {
+		delete(e.flights, f.eventID)
+	}
+	if f.id == "" {
+		e.beatAnswered(f, v, a.Late)
+		return
+	}
+	e.reminderAnswered(f, v, a.Late)
+	e.logWaiting()
+}
+
+func (e *Engine) reminderAnswered(f *flight, v verdict, late bool) {
+	r, open := e.state().Reminder(f.id)
+	current := open && r.Attempt != nil && r.Attempt.EventID == f.eventID
+	duplicate := current && r.Attempt.Sent > 1 && v.duplicate()
+	if v.taken || duplicate {
+		ack := &journal.Ack{ID: f.id, EventID: f.eventID}
+		if current {
+			ack = r.Ack(e.now())
+			delete(e.flights, f.eventID)
+		}
+		ack.InferenceID, ack.Late, ack.Duplicate = v.inferenceID, late, duplicate
+		e.record(ack)
+		return
+	}
+	if _, again := e.flights[f.eventID]; late && again {
+		return // the same event is out again: its answer decides
+	}
+	e.o.Log.Info("the host did not take the push of reminder "+f.id+": "+v.reason, "event", f.eventID, "code", v.code)
+	e.record(&journal.Refuse{ID: f.id, EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
+}
+
+// beatAnswered takes in what came of a heartbeat. One that was refused or not answered is not tried again (SPEC 6.6), but
+// for a silent one that was refused as empty: it goes out with its text at once (SPEC 7.2).
+func (e *Engine) beatAnswered(f *flight, v verdict, late bool) {
+	if v.taken {
+		if f.silent {
+			e.beat.refusedSilent = false
+		}
+		e.record(&journal.Ack{EventID: f.eventID, InferenceID: v.inferenceID, Late: late})
+		return
+	}
+	e.o.Log.Info("the host did not take the heartbeat: "+v.reason, "event", f.eventID, "code", v.code)
+	e.record(&journal.Refuse{EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
+	if !f.silent || late || v.noAnswer || !v.empty() {
+		return
+	}
+	e.beat.refusedSilent = true
+	if !e.beat.warned {
+		e.beat.warned = true
+		e.o.Log.Warn("the host refused a silent heartbeat (" + v.reason + "): each tick tries silent first and goes out with its text where it is refused. Use deliveryMode \"message\" with a host that does not know silent heartbeats.")
+	}
+	if e.policy.Blocked() == "" {
+		e.sendBeat(&flight{eventID: "evt_" + e.o.NewID(), manual: f.manual, due: f.due}, e.now(), true)
+	}
+}

@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/text"
+	"heartbeat-mcpl/rpc/tools"
+)
+
+// Reply is the answer to a tool call: a text for models and the same for programs.
+type Reply struct {
+	Text       string
+	Structured map[string]any
+	IsError    bool
+}
+
+// reply is a Reply in the making.
+type reply struct {
+	text    string
+	data    map[string]any
+	notes   []string // sentences below the text
+	isError bool
+	changed bool // something was recorded that should be saved
+}
+
+func refusal(err error) reply { return reply{text: err.Error(), isError: true} }
+
+// shows says which views a tool's reply shows or counts (SPEC 3.6).
+type shows struct{ config, reminders bool }
+
+type toolCall struct {
+	shows shows
+	call  func(*Engine, json.RawMessage) reply
+}
+
+var toolCalls = map[string]toolCall{
+	"heartbeat_status":    {shows{true, true}, (*Engine).status},
+	"heartbeat_configure": {shows{true, true}, (*Engine).configure},
+	"heartbeat_trigger":   {shows{true, true}, (*Engine).trigger},
+	"reminder_add":        {shows{false, true}, (*Engine).addReminder},
+	"reminder_list":       {shows{false, true}, (*Engine).listReminders},
+	"reminder_cancel":     {shows{false, true}, (*Engine).cancelReminder},
+}
+
+// Call runs a tool; answer is called once its events are on disk, or could not be put there. The tool's name must be one of
+// package tools. False: the engine has ended, answer is never called.
+func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(Reply)) bool {
+	return e.do(func() {
+		t := toolCalls[tool]
+		if e.store == nil {
+			answer(e.standby(tool, arguments, t))
+			return
+		}
+		e.store.TakeInEdits(e.now())
+		e.takenIn()
+		r := t.call(e, arguments)
+		notes := append(slices.Clone(r.notes), e.store.Notes(t.shows.config, t.shows.reminders)...)
+		e.then(func(saved error) { answer(finish(r, notes, saved, e.store.Journalled())) })
+	})
+}
+
+// finish says beside the reply what the files make it say, and whether what changed is saved (SPEC 3.6, 3.7).
+func finish(r reply, notes []string, saved error, journalled bool) Reply {
+	if saved != nil && r.changed {
+		notes = append(notes, fmt.Sprintf("This change is not saved (%v): it is in force in memory, and is saved as soon as the journal can be written again.", saved))
+	} else if saved != nil {
+		notes = append(notes, fmt.Sprintf("Earlier changes are not saved (%v): they are in force in memory, and are saved as soon as the journal can be written again.", saved))
+	}
+	if r.data != nil {
+		if _, says := r.data["saved"]; says {
+			r.data["saved"] = saved == nil && (journalled || !r.changed)
+		}
+		r.data["notes"] = append([]string{}, notes...)
+	}
+	return Reply{Text: strings.Join(append([]string{r.text}, notes...), "\n"), Structured: r.data, IsError: r.isError}
+}
+
+// standby answers while another server holds the journal: what only reads is answered from the files, nothing is
+// changed (SPEC 1.5).
+func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) Reply {
+	holder := fmt.Sprintf("Another heartbeat-mcpl (process %d) holds the journal %s: this server changes nothing, and takes over within a second of that one's end.",
+		e.held.PID, e.o.Store.Journal)
+	spec := tools.Find(tool)
+	if spec == nil || !spec.ReadOnly {
+		return Reply{Text: holder + " Call again then, or end the other server.", IsError: true}
+	}
+	state, err := recovery.Peek(e.o.Store.Journal)
+	if err != nil {
+		return Reply{Text: fmt.Sprintf("%s Its journal cannot be read (%v).", holder, err), IsError: true}
+	}
+	reader := &Engine{o: e.o, policy: e.policy, due: newDueQueue(), peeked: state}
+	r := t.call(reader, arguments)
+	return finish(r, append(slices.Clone(r.notes), holder), nil, true)
+}
+
+func (e *Engine) status(arguments json.RawMessage) reply {
+	notes, err := tools.ParseNone("heartbeat_status", arguments)
+	if err != nil {
+		return refusal(err)
+	}
+	return reply{text: e.statusLine(), data: e.statusData(), notes: notes}
+}
+
+func (e *Engine) configure(arguments json.RawMessage) reply {
+	args, notes, err := tools.ParseConfigure(arguments)
+	if err != nil {
+		return refusal(err)
+	}
+	change := projection.Change{IntervalMs: args.IntervalMs, Paused: args.Paused, Mode: args.Mode, Message: args.Message}
+	event := e.state().Configure(journal.ByTool, change)
+	said := "No changes. "
+	if event != nil {
+		said = "Updated. "
+		e.record(event)
+	}
+	data := e.statusData()
+	data["changed"], data["saved"] = event != nil, true
+	return reply{text: said + e.statusLine(), data: data, notes: notes, changed: event != nil}
+}
+
+func (e *Engine) trigger(arguments json.RawMessage) reply {
+	notes, err := tools.ParseNone("heartbeat_trigger", arguments)
+	if err != nil {
+		return refusal(err)
+	}
+	if blocked := e.policy.Blocked(); blocked != "" {
+		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.policy.Remedy()}
+	}
+	if waiting := e.host.Backlog(); waiting >= mostUnread {
+		return reply{isError: true, text: fmt.Sprintf("The heartbeat was not sent: the host has not read what this server wrote (%d bytes wait). Try again when it reads.", waiting)}
+	}
+	e.fireBeat(e.now(), e.now(), true)
+	data := e.statusData()
+	data["fired"] = true
+	return reply{text: "Heartbeat fired. " + e.statusLine(), data: data, notes: notes, changed: true}
+}
+
+func (e *Engine) addReminder(arguments json.RawMessage) reply {
+	args, notes, err := tools.ParseAdd(arguments, e.o.Zone)
+	if err != nil {
+		return refusal(err)
+	}
+	now := e.now()
+	event := &journal.Add{By: journal.ByTool, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now}
+	if args.EveryMs != nil {
+		event.EveryMs = *args.EveryMs
+		event.FireAt = now + event.EveryMs
+	}
+	switch {
+	case args.At != nil:
+		event.FireAt, event.Fixed = args.At.UnixMilli(), true
+	case args.DelayMs != nil:
+		event.FireAt = now + *args.DelayMs
+	}
+	e.record(event)
+	e.retryRefused()
+	e.logWaiting()
+	r, _ := e.state().Reminder(event.ID)
+	data := reminderData(r)
+	data["inSeconds"], data["saved"] = float64(max(0, r.FireAt-now))/1000, true
+	return reply{text: text.ReminderSet(r, now, e.o.Zone), data: data, notes: append(notes, e.unpushable()...), changed: true}
+}
+
+func (e *Engine) newReminderID() string {
+	for {
+		id := "rem_" + e.o.NewID()
+		if _, taken := e.state().Reminder(id); !taken {
+			return id
+		}
+	}
+}
+
+func (e *Engine) listReminders(arguments json.RawMessage) reply {
+	notes, err := tools.ParseNone("reminder_list", arguments)
+	if err != nil {
+		return refusal(err)
+	}
+	now := e.now()
+	all := e.state().Reminders()
+	slices.SortStableFunc(all, func(a, b projection.Reminder) int { return cmp.Compare(a.FireAt, b.FireAt) })
+	var lines []string
+	entries := []map[string]any{}
+	overdue := 0
+	for i := range all {
+		r := &all[i]
+		lines = append(lines, text.ReminderLine(r, now, e.o.Zone))
+		entry := reminderData(r)
+		entry["overdue"] = r.FireAt <= now
+		entry["lastRefusal"] = refusalData(r)
+		entries = append(entries, entry)
+		if r.FireAt <= now {
+			overdue++
+		}
+	}
+	data := map[string]any{"count": len(all), "reminders": entries, "waiting": nil}
+	if len(all) == 0 {
+		return reply{text: "No reminders set.", data: data, notes: notes}
+	}
+	said := fmt.Sprintf("%d reminder(s):\n%s", len(all), strings.Join(lines, "\n"))
+	if why := e.waiting(overdue, all); why != "" {
+		data["waiting"] = why
+		said += "\n" + why
+	}
+	return reply{text: said, data: data, notes: append(notes, e.unpushable()...)}
+}
+
+// waiting is why due reminders wait, empty where none does.
+func (e *Engine) waiting(overdue int, all []projection.Reminder) string {
+	if overdue == 0 {
+		return ""
+	}
+	if blocked := e.policy.Blocked(); blocked != "" {
+		return "Reminders that are due wait: " + blocked + "."
+	}
+	for _, r := range all {
+		if _, held := e.refused[r.ID]; held {
+			return "A reminder that the host did not take is tried again at the host's next policy update, the next reminder_add or reminder_cancel, or a restart; a recurring one also one interval later."
+		}
+	}
+	return ""
+}
+
+// unpushable says that this connection will never carry a reminder (SPEC 6.7).
+func (e *Engine) unpushable() []string {
+	if e.policy.Pushable() {
+		return nil
+	}
+	return []string{"No reminder will be pushed on this connection: " + e.policy.Blocked() + ". Reminders are kept, and are pushed when a host that allows it connects."}
+}
+
+func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
+	id, notes, err := tools.ParseCancel(arguments)
+	if err != nil {
+		return refusal(err)
+	}
+	if _, ok := e.state().Reminder(id); !ok {
+		return reply{isError: true, text: "There is no reminder " + text.Quote(id) + "." + e.nearest(id) + " Call reminder_list to see the ids."}
+	}
+	e.record(&journal.Cancel{By: journal.ByTool, ID: id})
+	e.retryRefused()
+	e.logWaiting()
+	remaining := e.state().Len()
+	return reply{
+		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", id, remaining),
+		data:    map[string]any{"id": id, "cancelled": true, "remaining": remaining, "saved": true},
+		notes:   notes,
+		changed: true,
+	}
+}
+
+// nearest names the open reminders whose ids are most like id.
+func (e *Engine) nearest(id string) string {
+	var ids []string
+	e.state().Each(func(r *projection.Reminder) bool {
+		ids = append(ids, r.ID)
+		return true
+	})
+	near := tools.NearestOf(id, ids, 3)
+	if len(near) == 0 {
+		return ""
+	}
+	return " The nearest: " + strings.Join(near, ", ") + "."
+}
+
+func (e *Engine) statusLine() string {
+	c := e.state().Config
+	next, _ := e.nextBeat()
+	s := text.Status{
+		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.policy.Blocked(),
+	}
+	if c.Mode == projection.ModeSilent && e.beat.refusedSilent {
+		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
+	}
+	return s.String()
+}
+
+func (e *Engine) statusData() map[string]any {
+	c, now := e.state().Config, e.now()
+	data := map[string]any{
+		"status": "active", "deliveryMode": c.Mode, "intervalSeconds": float64(c.IntervalMs) / 1000,
+		"nextInSeconds": nil, "nextAt": nil, "reminders": e.state().Len(), "delivery": "ok", "blockedReason": nil, "message": c.Message,
+	}
+	if next, active := e.nextBeat(); active {
+		data["nextInSeconds"], data["nextAt"] = float64(max(0, next-now))/1000, text.Protocol(next)
+	} else {
+		data["status"] = "paused"
+	}
+	if blocked := e.policy.Blocked(); blocked != "" {
+		data["delivery"], data["blockedReason"] = "blocked", blocked
+	}
+	return data
+}
+
+func reminderData(r *projection.Reminder) map[string]any {
+	data := map[string]any{
+		"id": r.ID, "message": r.Message, "createdAt": text.Protocol(r.CreatedAt), "fireAt": text.Protocol(r.FireAt), "everySeconds": nil,
+	}
+	if r.EveryMs > 0 {
+		data["everySeconds"] = float64(r.EveryMs) / 1000
+	}
+	return data
+}
+
+func refusalData(r *projection.Reminder) any {
+	if a := r.Attempt; a != nil && a.Outcome != projection.Pending {
+		return map[string]any{"reason": a.Reason, "at": text.Protocol(a.At)}
+	}
+	return nil
+}
+
+// randomID is 12 random characters, lower-case letters and digits.
+func randomID() string { return strings.ToLower(rand.Text()[:12]) }

@@ -1,0 +1,70 @@
+package engine
+
+import "container/heap"
+
+// dueQueue holds when each reminder is to be pushed next, soonest first: O(log n) to set and to remove, with one entry
+// a reminder, however often it moves.
+type dueQueue struct {
+	entries []dueEntry
+	at      map[string]int // id: place in entries
+}
+
+type dueEntry struct {
+	id  string
+	due int64 // Unix milliseconds
+}
+
+func newDueQueue() *dueQueue { return &dueQueue{at: map[string]int{}} }
+
+// set puts id at due, or moves it there.
+func (q *dueQueue) set(id string, due int64) {
+	if i, ok := q.at[id]; ok {
+		q.entries[i].due = due
+		heap.Fix(q, i)
+		return
+	}
+	heap.Push(q, dueEntry{id, due})
+}
+
+func (q *dueQueue) remove(id string) {
+	if i, ok := q.at[id]; ok {
+		heap.Remove(q, i)
+	}
+}
+
+// first is the soonest entry.
+func (q *dueQueue) first() (dueEntry, bool) {
+	if len(q.entries) == 0 {
+		return dueEntry{}, false
+	}
+	return q.entries[0], true
+}
+
+// countDue is how many entries are due at now; it looks at those alone.
+func (q *dueQueue) countDue(now int64) int { return q.countFrom(0, now) }
+
+func (q *dueQueue) countFrom(i int, now int64) int {
+	if i >= len(q.entries) || q.entries[i].due > now {
+		return 0
+	}
+	return 1 + q.countFrom(2*i+1, now) + q.countFrom(2*i+2, now)
+}
+
+// Len, Less, Swap, Push and Pop are heap.Interface; nothing else calls them.
+func (q *dueQueue) Len() int           { return len(q.entries) }
+func (q *dueQueue) Less(i, j int) bool { return q.entries[i].due < q.entries[j].due }
+func (q *dueQueue) Swap(i, j int) {
+	q.entries[i], q.entries[j] = q.entries[j], q.entries[i]
+	q.at[q.entries[i].id], q.at[q.entries[j].id] = i, j
+}
+func (q *dueQueue) Push(e any) {
+	entry := e.(dueEntry)
+	q.at[entry.id] = len(q.entries)
+	q.entries = append(q.entries, entry)
+}
+func (q *dueQueue) Pop() any {
+	last := q.entries[len(q.entries)-1]
+	q.entries = q.entries[:len(q.entries)-1]
+	delete(q.at, last.id)
+	return last
+}

@@ -1,0 +1,284 @@
+// Package engine owns the server's one loop: the goroutine that holds the state, the journal, the due queue and the
+// pushes in flight. Everything else (tool calls, the host's answers and policy, timers) hands it functions and gets
+// results back, so nothing here is locked.
+//
+// Start with [New] and [Engine.Run]. Each turn of the loop takes all that was handed over, lets it record events, looks
+// at the clock, appends every event with one fsync, and only then answers and pushes: a reply leaves after its event is on
+// disk (SPEC 9.1), a wake after its fire event (write-ahead, SPEC 6.6).
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/wire"
+)
+
+const (
+	tick         = time.Second            // how often the wall clock is looked at (SPEC 6.8)
+	lockPoll     = 250 * time.Millisecond // how often a held journal is tried again (SPEC 1.5)
+	flushSpacing = 100 * time.Millisecond // between two writings of the views (SPEC 2.3: up to 200 ms behind)
+)
+
+// Host is the connection that wakes are pushed on.
+type Host interface {
+	// Call sends a request; answer is called once, and a second time for a real answer after the limit.
+	Call(method string, params any, limit time.Duration, answer func(wire.Answer)) error
+	// Backlog is how many bytes wait for the host to read.
+	Backlog() int64
+}
+
+// Options are what an Engine needs to know.
+type Options struct {
+	Store recovery.Options
+	Zone  *time.Location // of the agent
+	Log   *slog.Logger
+	NewID func() string    // random text, for the ids of reminders and events; nil: from crypto/rand
+	Wall  func() time.Time // the wall clock; nil: time.Now
+}
+
+// Engine is the loop. All fields below inbox and done are the loop's own.
+type Engine struct {
+	o     Options
+	inbox chan func()
+	done  chan struct{} // closed when the loop has ended
+
+	host   Host
+	store  *recovery.Store     // nil: another server holds the journal
+	held   *journal.HeldError  // who, then
+	policy mcpl.Policy         // what this connection's host allows
+	after  []func(saved error) // what waits for the commit of this turn
+	next   []func()            // what the loop handed to its own next turn
+
+	due      *dueQueue
+	flights  map[string]*flight  // pushes without an answer, by event id
+	refused  map[string]struct{} // reminders that wait for a reason to be tried again (SPEC 6.5)
+	beat     heartbeat
+	clock    clock
+	flushed  chan struct{} // a writing of the views ended
+	flushing bool
+	lastWork time.Time // of the last writing's begin
+	policyAt time.Time // when to say that no policy came; zero: never
+
+	peeked *projection.State // in place of the store's, for a reply of a server that waits for the journal
+}
+
+// New makes an engine; Run starts it.
+func New(o Options) *Engine {
+	if o.Wall == nil {
+		o.Wall = time.Now
+	}
+	if o.NewID == nil {
+		o.NewID = randomID
+	}
+	o.Store.Now, o.Store.Log = o.Wall, o.Log
+	return &Engine{
+		o: o, inbox: make(chan func(), 1024), done: make(chan struct{}),
+		due: newDueQueue(), flights: map[string]*flight{}, refused: map[string]struct{}{},
+		flushed: make(chan struct{}, 1),
+	}
+}
+
+// Attach sets the connection. Call it before Run.
+func (e *Engine) Attach(h Host) { e.host = h }
+
+// do hands f to the loop. False: the loop has ended, f is never called.
+func (e *Engine) do(f func()) bool {
+	select {
+	case <-e.done:
+		return false
+	default:
+	}
+	select {
+	case e.inbox <- f:
+		return true
+	case <-e.done:
+		return false
+	}
+}
+
+// Run opens the journal and works until ctx is done; then it brings everything to disk (SPEC 1.4). reason is asked for
+// the stop event's text.
+func (e *Engine) Run(ctx context.Context, reason func() string) error {
+	defer close(e.done)
+	e.clock = newClock(e.o.Wall)
+	e.tryOpen()
+	for ctx.Err() == nil {
+		e.turn(ctx)
+	}
+	e.drain()
+	e.commit()
+	if e.flushing {
+		<-e.flushed
+		e.store.EndFlush()
+	}
+	if e.store == nil {
+		return nil
+	}
+	if err := e.store.Close(e.now(), reason()); err != nil {
+		return fmt.Errorf("close the journal: %w", err)
+	}
+	return nil
+}
+
+// turn waits for something to do and does all of it.
+func (e *Engine) turn(ctx context.Context) {
+	timer := time.NewTimer(e.untilNext())
+	defer timer.Stop()
+	select {
+	case f := <-e.inbox:
+		f()
+	case <-timer.C:
+	case <-e.flushed:
+		e.flushing = false
+		e.store.EndFlush()
+	case <-ctx.Done():
+		return
+	}
+	e.drain()
+	if e.store == nil {
+		e.tryOpen()
+	} else {
+		e.lookAtClock()
+	}
+	e.commit()
+	e.flush()
+}
+
+// drain does what else was handed over, as much as one fsync should carry.
+func (e *Engine) drain() {
+	for len(e.next) > 0 {
+		f := e.next[0]
+		e.next = e.next[1:]
+		f()
+	}
+	for range cap(e.inbox) {
+		select {
+		case f := <-e.inbox:
+			f()
+		default:
+			return
+		}
+	}
+}
+
+// commit appends what the turn recorded and then lets out what waits for it.
+func (e *Engine) commit() {
+	var err error
+	if e.store != nil {
+		err = e.store.Commit(e.now())
+	}
+	after := e.after
+	e.after = nil
+	for _, f := range after {
+		f(err)
+	}
+}
+
+// then has f called when the events recorded so far are on disk, or could not be put there.
+func (e *Engine) then(f func(saved error)) { e.after = append(e.after, f) }
+
+// flush begins a writing of the views when they are behind and the last one is long enough ago.
+func (e *Engine) flush() {
+	if e.store == nil || e.flushing || time.Since(e.lastWork) < flushSpacing {
+		return
+	}
+	work := e.store.BeginFlush(e.now())
+	e.takenIn()
+	if work == nil {
+		return
+	}
+	e.flushing, e.lastWork = true, time.Now()
+	go func() {
+		work()
+		e.flushed <- struct{}{}
+	}()
+}
+
+// untilNext is how long the loop may sleep.
+func (e *Engine) untilNext() time.Duration {
+	if len(e.next) > 0 {
+		return 0
+	}
+	if e.store == nil {
+		return lockPoll
+	}
+	wait := tick
+	if next, ok := e.nextDue(); ok {
+		wait = min(wait, time.Duration(max(0, next-e.now()))*time.Millisecond)
+	}
+	if !e.flushing && e.store.Behind() {
+		wait = min(wait, max(0, flushSpacing-time.Since(e.lastWork)))
+	}
+	return wait
+}
+
+// tryOpen opens the journal, unless another server holds it (SPEC 1.5).
+func (e *Engine) tryOpen() {
+	store, err := recovery.Open(e.o.Store)
+	if held := new(journal.HeldError); errors.As(err, &held) {
+		if e.held == nil {
+			e.o.Log.Warn("another server holds the journal: this one changes nothing and takes over when the lock is free", "journal", e.o.Store.Journal, "pid", held.PID)
+		}
+		e.held = held
+		return
+	}
+	if e.held != nil {
+		e.o.Log.Info("the journal is free: this server takes over", "journal", e.o.Store.Journal)
+	}
+	e.store, e.held = store, nil
+	e.rebuildQueue()
+	e.beginHeartbeat()
+	e.logWaiting()
+	e.policyInForce()
+}
+
+// record makes events of the bodies and keeps the due queue in step with what they change.
+func (e *Engine) record(bodies ...journal.Body) {
+	e.store.Record(e.now(), bodies...)
+	for _, b := range bodies {
+		switch b := b.(type) {
+		case *journal.Add:
+			e.reschedule(b.ID)
+		case *journal.Cancel:
+			e.reschedule(b.ID)
+		case *journal.Ack:
+			e.reschedule(b.ID)
+		case *journal.Fire:
+			e.schedule(b.ID)
+		case *journal.Refuse:
+			if b.ID != "" {
+				e.refused[b.ID] = struct{}{}
+				e.schedule(b.ID)
+			}
+		case *journal.Configure:
+			e.beat.waiting = e.beat.waiting && !b.Reanchor
+		case *journal.Clock:
+			e.rebuildQueue()
+		}
+	}
+}
+
+// takenIn follows edits of the views that the store recorded by itself.
+func (e *Engine) takenIn() {
+	if e.store.Edited() {
+		e.rebuildQueue()
+		e.retryRefused()
+	}
+}
+
+func (e *Engine) state() *projection.State {
+	if e.store == nil {
+		return e.peeked
+	}
+	return e.store.State()
+}
+
+func (e *Engine) now() int64 { return e.o.Wall().UnixMilli() }

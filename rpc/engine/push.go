@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"time"
+
+	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/text"
+	"heartbeat-mcpl/rpc/wire"
+)
+
+// pushParams are the params of a push/event request (SPEC 6.1, 8.10).
+type pushParams struct {
+	FeatureSet string      `json:"featureSet"`
+	EventID    string      `json:"eventId"`
+	Timestamp  string      `json:"timestamp"`
+	Origin     origin      `json:"origin"`
+	Tags       []string    `json:"tags"`
+	Payload    pushPayload `json:"payload"`
+}
+
+type origin struct {
+	Source         string `json:"source"`
+	Reason         string `json:"reason,omitempty"`
+	ReminderID     string `json:"reminderId,omitempty"`
+	Recurring      *bool  `json:"recurring,omitempty"`
+	Silent         bool   `json:"silent,omitempty"`
+	ScheduledAt    string `json:"scheduledAt,omitempty"`
+	SilentFallback bool   `json:"silentFallback,omitempty"`
+}
+
+type pushPayload struct {
+	Content []textBlock `json:"content"`
+}
+
+type textBlock struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}
+
+// beatParams is a heartbeat's push: empty in silent mode (SPEC 6.2, 7.1).
+func beatParams(f *flight, message string, now int64, fallback bool, zone *time.Location) pushParams {
+	p := newParams(f, now, "heartbeat:tick")
+	p.Origin = origin{Source: "heartbeat", Reason: "schedule", Silent: f.silent, SilentFallback: fallback}
+	if f.manual {
+		p.Origin.Reason = "manual"
+		p.Tags = append(p.Tags, "heartbeat:manual")
+	}
+	if f.silent {
+		p.Origin.ScheduledAt = text.Protocol(f.due)
+	} else {
+		p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.HeartbeatWake(message, now, zone)})
+	}
+	return p
+}
+
+// reminderParams is a reminder's push (SPEC 6.3).
+func reminderParams(f *flight, r *projection.Reminder, now int64, zone *time.Location) pushParams {
+	p := newParams(f, now, "heartbeat:reminder")
+	recurring := r.EveryMs > 0
+	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring}
+	if recurring {
+		p.Tags = append(p.Tags, "heartbeat:recurring")
+	}
+	p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.ReminderWake(r, now, zone)})
+	return p
+}
+
+func newParams(f *flight, now int64, tag string) pushParams {
+	p := pushParams{
+		FeatureSet: mcpl.FeatureSet, EventID: f.eventID, Timestamp: text.Protocol(now), Tags: []string{tag},
+		Payload: pushPayload{Content: []textBlock{}},
+	}
+	if now-f.due >= text.OverdueMs {
+		p.Tags = append(p.Tags, "heartbeat:overdue")
+	}
+	return p
+}
+
+// push sends one push whose fire event is in the journal.
+func (e *Engine) push(f *flight, params pushParams) {
+	err := e.host.Call("push/event", params, answerLimit, func(a wire.Answer) {
+		e.do(func() { e.answered(f, a) })
+	})
+	if err != nil {
+		e.next = append(e.next, func() { e.answered(f, wire.Answer{NoAnswer: true}) })
+	}
+}

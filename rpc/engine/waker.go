@@ -1,0 +1,215 @@
+package engine
+
+import (
+	"time"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/text"
+)
+
+const (
+	answerLimit   = 30 * time.Second // a push without an answer for that long was not answered (SPEC 6.5)
+	mostInFlight  = 1024             // pushes without an answer at once; more wait in the due queue
+	mostUnread    = 8 << 20          // bytes that wait for the host to read before pushes wait too (SPEC 8.8)
+	policyPatient = 10 * time.Second // how long the initial policy may take before the log says so
+)
+
+// heartbeat is what the loop knows of the heartbeat beside the state.
+type heartbeat struct {
+	waiting bool  // it was overdue at the start, and waits for the first policy (SPEC 6.8)
+	due     int64 // since when
+	next    int64 // when the next one falls due meanwhile
+
+	refusedSilent bool // the host refused the last silent one as empty (SPEC 7.2)
+	warned        bool // and the log said so
+}
+
+// flight is one push that was sent.
+type flight struct {
+	id      string // of the reminder; empty: the heartbeat
+	eventID string
+	silent  bool
+	manual  bool
+	due     int64
+}
+
+// beginHeartbeat looks whether the heartbeat fell due while no server ran.
+func (e *Engine) beginHeartbeat() {
+	now := e.now()
+	due, active := e.state().HeartbeatDue()
+	if active && due <= now {
+		e.beat.waiting, e.beat.due, e.beat.next = true, due, now+e.state().Config.IntervalMs
+	}
+}
+
+// nextBeat is when the next heartbeat falls due; false while it is paused.
+func (e *Engine) nextBeat() (int64, bool) {
+	due, active := e.state().HeartbeatDue()
+	if active && e.beat.waiting {
+		due = e.beat.next
+	}
+	return due, active
+}
+
+// nextDue is when the loop has to look at the clock next for a wake.
+func (e *Engine) nextDue() (int64, bool) {
+	next, ok := e.nextBeat()
+	if first, some := e.due.first(); some && e.canPush() {
+		if !ok || first.due < next {
+			next = first.due
+		}
+		ok = true
+	}
+	return next, ok
+}
+
+// canPush says whether a reminder could go out now.
+func (e *Engine) canPush() bool {
+	return e.policy.Blocked() == "" && len(e.flights) < mostInFlight && e.host.Backlog() < mostUnread
+}
+
+// lookAtClock pushes what is due.
+func (e *Engine) lookAtClock() {
+	if back := e.clock.setBack(); back > 0 {
+		e.o.Log.Warn("the clock was set back: running intervals are moved back with it", "ms", back)
+		e.record(&journal.Clock{ShiftMs: back})
+	}
+	now := e.now()
+	if due, active := e.nextBeat(); active && due <= now {
+		e.beatDue(due, now)
+	}
+	for e.canPush() {
+		first, ok := e.due.first()
+		if !ok || first.due > now {
+			break
+		}
+		e.fireReminder(first.id, now)
+	}
+	if !e.policyAt.IsZero() && !time.Now().Before(e.policyAt) {
+		e.policyAt = time.Time{}
+		e.complainPolicy()
+	}
+}
+
+// beatDue sends a heartbeat, or drops it while wakes are blocked (SPEC 6.4).
+func (e *Engine) beatDue(due, now int64) {
+	blocked := e.policy.Blocked()
+	if blocked == "" {
+		e.fireBeat(due, now, false)
+		return
+	}
+	e.dropBeat(due, blocked)
+	if e.beat.waiting {
+		e.beat.next = now + e.state().Config.IntervalMs
+	}
+}
+
+func (e *Engine) dropBeat(due int64, blocked string) {
+	e.o.Log.Info("suppressed heartbeat push/event — " + blocked + "; due " + text.Agent(due, e.o.Zone))
+	e.record(&journal.Drop{Due: due, Reason: blocked})
+	if blocked == mcpl.BlockedNoPolicy || blocked == mcpl.BlockedNotificationOnly {
+		e.complainPolicy()
+	}
+}
+
+func (e *Engine) complainPolicy() {
+	e.o.Log.Warn("initial policy has still not arrived as a Request. The host must send featureSets/update with an id after initialize (MCPL 0.5, section 5.3), also when it enables or disables nothing; until then no wake can be sent.")
+}
+
+// fireBeat pushes a heartbeat, without text in silent mode (SPEC 7.1).
+func (e *Engine) fireBeat(due, now int64, manual bool) {
+	silent := e.state().Config.Mode == projection.ModeSilent
+	if !manual {
+		e.beat.waiting = false
+	}
+	e.sendBeat(&flight{eventID: "evt_" + e.o.NewID(), silent: silent, manual: manual, due: due}, now, false)
+}
+
+func (e *Engine) sendBeat(f *flight, now int64, fallback bool) {
+	by := journal.ByTimer
+	if f.manual {
+		by = journal.ByTool
+	}
+	e.flights[f.eventID] = f
+	e.record(&journal.Fire{By: by, EventID: f.eventID, Due: f.due, Manual: f.manual, Silent: f.silent, Fallback: fallback})
+	message := e.state().Config.Message
+	e.then(func(error) { e.push(f, beatParams(f, message, now, fallback, e.o.Zone)) })
+}
+
+// fireReminder pushes a reminder: under the event id that was sent before if nobody answered it, so that the host can
+// tell, and under a fresh one otherwise (SPEC 6.6).
+func (e *Engine) fireReminder(id string, now int64) {
+	r, ok := e.state().Reminder(id)
+	if !ok {
+		e.due.remove(id)
+		return
+	}
+	f := &flight{id: id, eventID: "evt_" + e.o.NewID(), due: r.FireAt}
+	again := r.Attempt != nil && r.Attempt.Outcome != projection.Refused
+	if again {
+		f.eventID = r.Attempt.EventID
+	}
+	params := reminderParams(f, r, now, e.o.Zone)
+	e.flights[f.eventID] = f
+	e.record(&journal.Fire{By: journal.ByTimer, ID: id, EventID: f.eventID, Due: f.due, Again: again})
+	e.then(func(error) { e.push(f, params) })
+}
+
+// reschedule puts a reminder that changed in the queue anew, whatever came of its last push.
+func (e *Engine) reschedule(id string) {
+	delete(e.refused, id)
+	e.schedule(id)
+}
+
+// schedule brings the queue in step with a reminder: one in flight is not in it; one that was refused waits for a reason
+// to be tried again, a recurring one at most for an interval (SPEC 6.5).
+func (e *Engine) schedule(id string) {
+	r, ok := e.state().Reminder(id)
+	if !ok {
+		e.due.remove(id)
+		return
+	}
+	at := r.FireAt
+	if a := r.Attempt; a != nil {
+		_, flying := e.flights[a.EventID]
+		_, held := e.refused[id]
+		if flying || held && r.EveryMs == 0 {
+			e.due.remove(id)
+			return
+		}
+		if held {
+			at = max(at, a.At+r.EveryMs)
+		}
+	}
+	e.due.set(id, at)
+}
+
+// rebuildQueue follows a change of many reminders at once.
+func (e *Engine) rebuildQueue() {
+	e.due = newDueQueue()
+	e.state().Each(func(r *projection.Reminder) bool {
+		e.schedule(r.ID)
+		return true
+	})
+}
+
+// retryRefused lets what was refused or not answered go out again.
+func (e *Engine) retryRefused() {
+	ids := e.refused
+	e.refused = map[string]struct{}{}
+	for id := range ids {
+		e.schedule(id)
+	}
+}
+
+// logWaiting says how many reminders wait while wakes are blocked (SPEC 6.7).
+func (e *Engine) logWaiting() {
+	blocked := e.policy.Blocked()
+	if blocked == "" || e.store == nil || e.state().Len() == 0 {
+		return
+	}
+	e.o.Log.Info(text.Plural(e.state().Len(), "reminder")+" will not fire while wakes are blocked",
+		"due", e.due.countDue(e.now()), "why", blocked)
+}

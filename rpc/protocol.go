@@ -1,0 +1,159 @@
+package rpc
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/tools"
+	"heartbeat-mcpl/rpc/wire"
+)
+
+// The MCP versions that are spoken: those with a handshake (SPEC 8.1), newest last, and the stateless one (SPEC 8.2a).
+var handshakeVersions = []string{"2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"}
+
+const (
+	newestHandshake = "2025-11-25"
+	stateless       = "2026-07-28"
+)
+
+// What a stateless request carries in its _meta, and the error for a version that is not spoken (MCP 2026-07-28).
+const (
+	metaVersion            = "io.modelcontextprotocol/protocolVersion"
+	metaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaServerInfo         = "io.modelcontextprotocol/serverInfo"
+
+	codeUnsupportedVersion = -32022
+)
+
+const instructions = "This server wakes you. A heartbeat comes periodically: see it with heartbeat_status, change its interval, " +
+	"text or pause with heartbeat_configure. To be reminded of something at a time or after a while, once or again and again, " +
+	"use reminder_add; see what is set with reminder_list, and take one back with reminder_cancel. What you set is kept " +
+	"across restarts. A wake that begins with [reminder ...] or [current time: ...] comes from this server, not from a person."
+
+// call is what one request says of its protocol.
+type call struct {
+	protocol  string
+	stateless bool
+}
+
+// newCall reads a request's _meta. One that names a protocol version there is stateless and must say everything itself.
+func newCall(negotiated string, params json.RawMessage) (call, error) {
+	var p struct {
+		Meta map[string]json.RawMessage `json:"_meta"`
+	}
+	_ = json.Unmarshal(params, &p) // params in another shape have no _meta; each method judges them itself
+	raw, ok := p.Meta[metaVersion]
+	if !ok {
+		if negotiated == "" {
+			negotiated = newestHandshake
+		}
+		return call{protocol: negotiated}, nil
+	}
+	var version string
+	if json.Unmarshal(raw, &version) != nil {
+		return call{}, &rpcError{jsonrpc2.CodeInvalidParams, "_meta: " + metaVersion + " must be a string", nil}
+	}
+	if version != stateless {
+		return call{}, &rpcError{codeUnsupportedVersion, "unsupported protocol version " + short(version) + "; without a handshake this server speaks " + stateless,
+			map[string]any{"supported": []string{stateless}, "requested": version}}
+	}
+	var capabilities map[string]json.RawMessage
+	if json.Unmarshal(p.Meta[metaClientCapabilities], &capabilities) != nil || capabilities == nil {
+		return call{}, &rpcError{jsonrpc2.CodeInvalidParams, "_meta: " + metaClientCapabilities + " must be an object", nil}
+	}
+	return call{protocol: version, stateless: true}, nil
+}
+
+// result is a result as the request's protocol wants it.
+func (c call) result(fields map[string]any) map[string]any {
+	if c.stateless {
+		fields["resultType"] = "complete"
+	}
+	return fields
+}
+
+// listing is a result that a client may keep: it is the same for as long as the server runs.
+func (c call) listing(fields map[string]any) map[string]any {
+	if c.stateless {
+		fields["ttlMs"], fields["cacheScope"] = 3600_000, "private"
+	}
+	return c.result(fields)
+}
+
+func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
+	var p struct {
+		ProtocolVersion string `json:"protocolVersion"`
+		Capabilities    struct {
+			Experimental map[string]json.RawMessage `json:"experimental"`
+		} `json:"capabilities"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil {
+		reply.Error(jsonrpc2.CodeInvalidParams, "initialize needs params with protocolVersion (a string) and capabilities (an object)", nil)
+		return
+	}
+	s.protocol = newestHandshake
+	if slices.Contains(handshakeVersions, p.ProtocolVersion) {
+		s.protocol = p.ProtocolVersion
+	}
+	raw, withMCPL := p.Capabilities.Experimental["mcpl"]
+	withMCPL = withMCPL && string(raw) != "null" && string(raw) != "false"
+	s.engine.Initialized(withMCPL)
+	reply.Result(map[string]any{
+		"protocolVersion": s.protocol,
+		"capabilities":    capabilities(withMCPL),
+		"serverInfo":      s.info(),
+		"instructions":    instructions,
+	})
+}
+
+func capabilities(withMCPL bool) map[string]any {
+	c := map[string]any{"tools": map[string]any{}}
+	if withMCPL {
+		c["experimental"] = map[string]any{"mcpl": mcpl.Manifest()}
+	}
+	return c
+}
+
+func (s *server) info() map[string]any {
+	return map[string]any{"name": "heartbeat-mcpl", "title": "Heartbeat and reminders", "version": s.o.Version}
+}
+
+// discover answers a stateless client's first request (SPEC 8.2a).
+func (s *server) discover(c call, reply *wire.Reply) {
+	if !c.stateless {
+		reply.Error(jsonrpc2.CodeInvalidParams, "server/discover needs "+metaVersion+" and "+metaClientCapabilities+" in _meta", nil)
+		return
+	}
+	reply.Result(c.listing(map[string]any{
+		"supportedVersions": []string{stateless},
+		"capabilities":      capabilities(false),
+		"instructions":      instructions,
+		"_meta":             map[string]any{metaServerInfo: s.info()},
+	}))
+}
+
+// structured says whether a protocol version knows structured results and titles.
+func structured(protocol string) bool { return protocol >= "2025-06-18" }
+
+// listing is the tools as the protocol version knows them.
+func listing(protocol string) []map[string]any {
+	var all []map[string]any
+	for _, t := range tools.All() {
+		one := map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.InputSchema()}
+		if protocol >= "2025-03-26" {
+			one["annotations"] = map[string]any{
+				"title": t.Title, "readOnlyHint": t.ReadOnly, "destructiveHint": t.Destructive,
+				"idempotentHint": t.Idempotent, "openWorldHint": false,
+			}
+		}
+		if structured(protocol) {
+			maps.Copy(one, map[string]any{"title": t.Title, "outputSchema": t.OutputSchema()})
+		}
+		all = append(all, one)
+	}
+	return all
+}

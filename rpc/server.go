@@ -1,0 +1,188 @@
+// Package rpc owns a server's conversation with one host: MCP over JSON-RPC lines, and MCPL on top of it. It hands what
+// is asked to the engine and gives back what the engine answers.
+//
+// Start with [Serve]. The handshake and everything that needs no state are answered on the spot, whatever state the
+// files are in (SPEC 1.4); all else goes through the engine's loop.
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"heartbeat-mcpl/rpc/engine"
+	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/tools"
+	"heartbeat-mcpl/rpc/wire"
+)
+
+// drainLimit bounds how long the last replies may take to be written once the server ends.
+const drainLimit = 2 * time.Second
+
+// Options are what [Serve] needs to know.
+type Options struct {
+	Engine  engine.Options
+	Version string // of this build
+	Log     *slog.Logger
+}
+
+// server answers one connection. Its fields are used by the reading goroutine alone.
+type server struct {
+	o        Options
+	engine   *engine.Engine
+	protocol string // negotiated by initialize; empty before
+}
+
+// Serve talks to the host on in and out until in ends, ctx is done or the host is gone; then everything is brought to
+// disk. An error says what could not be.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
+	s := &server{o: o, engine: engine.New(o.Engine)}
+	conn := wire.New(in, out, s, wire.Options{Log: o.Log})
+	s.engine.Attach(conn)
+
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	why := "stdin closed"
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.engine.Run(working, func() string { return why }) }()
+
+	err := conn.Run(ctx)
+	switch {
+	case ctx.Err() != nil:
+		why, err = "signal", nil
+	case errors.Is(err, wire.ErrPeerGone):
+		why, err = "the host is gone", nil
+		o.Log.Info("the host is gone: nothing more can be written to it")
+	}
+	stop()
+	err = errors.Join(err, <-stopped)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	defer cancel()
+	_ = conn.Drain(drain) // a host that reads no more loses nothing that is on disk
+	return err
+}
+
+// Request answers a request, or hands it to the engine.
+func (s *server) Request(method string, params json.RawMessage, reply *wire.Reply) {
+	call, err := newCall(s.protocol, params)
+	if err != nil {
+		fail(reply, err)
+		return
+	}
+	switch method {
+	case "initialize":
+		s.initialize(params, reply)
+	case "ping":
+		reply.Result(call.result(map[string]any{}))
+	case "server/discover":
+		s.discover(call, reply)
+	case "tools/list":
+		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol)}))
+	case "tools/call":
+		s.callTool(call, params, reply)
+	case "featureSets/update":
+		s.updatePolicy(params, reply)
+	case "mcpl/manifest":
+		reply.Result(mcpl.Manifest())
+	default:
+		reply.Error(jsonrpc2.CodeMethodNotFound, fmt.Sprintf("method %q is not served here", short(method)), nil)
+	}
+}
+
+// Notification takes a notification; unknown ones are logged and ignored (SPEC 8.2).
+func (s *server) Notification(method string, params json.RawMessage) {
+	switch method {
+	case "notifications/initialized", "notifications/cancelled":
+		// Nothing waits for the first, and calls are answered before a cancellation could reach them.
+	case "featureSets/update":
+		s.engine.NoticePolicy(params)
+	default:
+		s.o.Log.Info("a notification that is not known here is ignored", "method", short(method))
+	}
+}
+
+// rpcError is an error answer.
+type rpcError struct {
+	code    int64
+	message string
+	data    any
+}
+
+func (e *rpcError) Error() string { return e.message }
+
+func fail(reply *wire.Reply, err error) {
+	var e *rpcError
+	if errors.As(err, &e) {
+		reply.Error(e.code, e.message, e.data)
+		return
+	}
+	reply.Error(jsonrpc2.CodeInternalError, err.Error(), nil)
+}
+
+func ending(reply *wire.Reply) {
+	reply.Error(jsonrpc2.CodeInternalError, "the server is ending", nil)
+}
+
+func (s *server) callTool(call call, params json.RawMessage, reply *wire.Reply) {
+	var p struct {
+		Name      *string         `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil || p.Name == nil {
+		reply.Error(jsonrpc2.CodeInvalidParams, "tools/call needs params with the name of a tool (a string) and its arguments (an object)", nil)
+		return
+	}
+	if tools.Find(*p.Name) == nil {
+		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("unknown tool %q; did you mean %s?", short(*p.Name), tools.Nearest(*p.Name)), nil)
+		return
+	}
+	if !isObject(p.Arguments) {
+		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("arguments of %s must be an object", *p.Name), nil)
+		return
+	}
+	handed := s.engine.Call(*p.Name, p.Arguments, func(r engine.Reply) {
+		result := map[string]any{"content": []map[string]any{{"type": "text", "text": r.Text}}, "isError": r.IsError}
+		if r.Structured != nil && !r.IsError && structured(call.protocol) {
+			result["structuredContent"] = r.Structured
+		}
+		reply.Result(call.result(result))
+	})
+	if !handed {
+		ending(reply)
+	}
+}
+
+// isObject says whether raw is a JSON object or nothing at all.
+func isObject(raw json.RawMessage) bool {
+	text := strings.TrimSpace(string(raw))
+	return text == "" || text == "null" || strings.HasPrefix(text, "{")
+}
+
+func (s *server) updatePolicy(params json.RawMessage, reply *wire.Reply) {
+	handed := s.engine.UpdatePolicy(params, func(receipt mcpl.Receipt, err error) {
+		if err != nil {
+			reply.Error(jsonrpc2.CodeInvalidParams, err.Error()+"; the grant is cleared, and no wake is sent until a valid one comes", nil)
+			return
+		}
+		reply.Result(receipt)
+	})
+	if !handed {
+		ending(reply)
+	}
+}
+
+// short is a peer's text cut to what an error message should carry.
+func short(text string) string {
+	const most = 60
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return string(runes[:most]) + "..."
+}

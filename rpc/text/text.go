@@ -1,0 +1,134 @@
+// Package text owns the words that agents and hosts read: status lines, reminder lines and the headers of wakes, in the
+// formats of SPEC 5 and 6, which other programs parse. It is pure; the caller passes the time and the zone.
+package text
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"heartbeat-mcpl/projection"
+)
+
+// OverdueMs is how late a wake must be for its text to say when it was due (SPEC 6.3).
+const OverdueMs = 60_000
+
+// Agent is a time as agents see it: 2026-10-10T08:02:36-07:00 [America/Los_Angeles] (SPEC 1.3).
+func Agent(ms int64, zone *time.Location) string {
+	return time.UnixMilli(ms).In(zone).Format("2006-01-02T15:04:05-07:00") + " [" + zone.String() + "]"
+}
+
+// Protocol is a time as protocols carry it: UTC, RFC 3339 with milliseconds (SPEC 1.3).
+func Protocol(ms int64) string {
+	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// Seconds is a length in milliseconds as a decimal number of seconds, exact.
+func Seconds(ms int64) string {
+	return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64)
+}
+
+// Quote is text between double quotes on one line, escaped as JSON.
+func Quote(text string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(text); err != nil {
+		return strconv.Quote(text)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// In is how far away a time is, in whole seconds and never below zero: ~90s.
+func In(ms, now int64) string { return fmt.Sprintf("~%ds", max(0, ms-now)/1000) }
+
+// Status is what a status line says beside the settings.
+type Status struct {
+	Config    projection.Config
+	Mode      string // the mode with its remark, if any
+	NextMs    int64  // when the next heartbeat falls due
+	NowMs     int64
+	Reminders int
+	Blocked   string // why no wake can be sent; empty: they can
+}
+
+// String is the line of SPEC 5.1.
+func (s Status) String() string {
+	parts := []string{
+		"Heartbeat ACTIVE",
+		"mode=" + s.Mode,
+		fmt.Sprintf("interval=%ss (%.2fh)", Seconds(s.Config.IntervalMs), float64(s.Config.IntervalMs)/3600e3),
+		"next in " + In(s.NextMs, s.NowMs),
+		fmt.Sprintf("reminders=%d", s.Reminders),
+		"delivery=ok",
+		"message=" + Quote(s.Config.Message),
+	}
+	if s.Config.Paused {
+		parts[0] = "Heartbeat PAUSED"
+		parts = append(parts[:3], parts[4:]...)
+	}
+	if s.Blocked != "" {
+		parts[len(parts)-2] = "delivery=BLOCKED (" + s.Blocked + ")"
+	}
+	return strings.Join(parts, " | ")
+}
+
+// ReminderSet is the reply to reminder_add (SPEC 5.4).
+func ReminderSet(r *projection.Reminder, now int64, zone *time.Location) string {
+	return fmt.Sprintf("Reminder %s set: next %s (%s) | %s | %s",
+		r.ID, Agent(r.FireAt, zone), In(r.FireAt, now), rhythm(r), Quote(r.Message))
+}
+
+// ReminderLine is a reminder's line in reminder_list (SPEC 5.5).
+func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string {
+	when := In(r.FireAt, now)
+	if r.FireAt <= now {
+		when = "overdue"
+	}
+	line := fmt.Sprintf("%s | next %s (%s) | %s | %s", r.ID, Agent(r.FireAt, zone), when, rhythm(r), Quote(r.Message))
+	switch a := r.Attempt; {
+	case a == nil:
+	case a.Outcome == projection.Refused:
+		line += fmt.Sprintf(" | refused by the host at %s: %s", Agent(a.At, zone), a.Reason)
+	case a.Outcome == projection.NoAnswer:
+		line += fmt.Sprintf(" | not answered by the host, %s: %s", Agent(a.At, zone), a.Reason)
+	}
+	return line
+}
+
+func rhythm(r *projection.Reminder) string {
+	if r.EveryMs == 0 {
+		return "one-shot"
+	}
+	return "repeats every " + Seconds(r.EveryMs) + "s"
+}
+
+// HeartbeatWake is the text of a heartbeat (SPEC 6.2).
+func HeartbeatWake(message string, now int64, zone *time.Location) string {
+	return fmt.Sprintf("[current time: %s] %s", Agent(now, zone), message)
+}
+
+// ReminderWake is the text of a reminder. Hosts keep the origin from the model: without the header a message that opens
+// "Name: ..." would read as a chat line of that person (SPEC 6.3).
+func ReminderWake(r *projection.Reminder, now int64, zone *time.Location) string {
+	about := "set " + Agent(r.CreatedAt, zone)
+	if r.EveryMs > 0 {
+		about = rhythm(r)
+	}
+	due := ""
+	if now-r.FireAt >= OverdueMs {
+		due = ", due " + Agent(r.FireAt, zone)
+	}
+	return fmt.Sprintf("[reminder %s, %s%s · current time: %s] %s", r.ID, about, due, Agent(now, zone), r.Message)
+}
+
+// Plural is "1 reminder" or "2 reminders".
+func Plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
