@@ -20,7 +20,9 @@ type logHandler struct {
 
 func newLogHandler(out io.Writer) *logHandler { return &logHandler{mu: new(sync.Mutex), out: out} }
 
-func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
 
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	var line bytes.Buffer

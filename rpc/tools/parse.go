@@ -1,0 +1,433 @@
+package tools
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"heartbeat-mcpl/projection"
+)
+
+// ErrNotObject says that a call's arguments are no JSON object (SPEC 4.6).
+var ErrNotObject = errors.New("arguments must be an object")
+
+// Refusal says why a call changes nothing: every problem at once (SPEC 4.1).
+type Refusal struct {
+	Tool     string
+	Problems []string
+}
+
+func (r *Refusal) Error() string {
+	return r.Tool + " was refused, and nothing was changed: " + strings.Join(r.Problems, "; ") + "."
+}
+
+// ConfigureArgs are heartbeat_configure's; nil is not given.
+type ConfigureArgs struct {
+	IntervalMs *int64
+	Paused     *bool
+	Mode       *string
+	Message    *string
+}
+
+// ParseConfigure reads heartbeat_configure's arguments. notes are sentences that the reply must carry; an error is a
+// [*Refusal] or [ErrNotObject].
+func ParseConfigure(arguments json.RawMessage) (a ConfigureArgs, notes []string, err error) {
+	c, err := read("heartbeat_configure", arguments)
+	if err != nil {
+		return a, nil, err
+	}
+	a.IntervalMs = c.sum("interval")
+	a.Paused = c.boolean("paused")
+	a.Mode = c.choice("deliveryMode")
+	a.Message = c.text("message")
+	return a, c.notes, c.refusal()
+}
+
+// AddArgs are reminder_add's; nil is not given.
+type AddArgs struct {
+	Message string
+	DelayMs *int64
+	At      *time.Time
+	EveryMs *int64
+}
+
+// ParseAdd reads reminder_add's arguments; a time without an offset is in the zone.
+func ParseAdd(arguments json.RawMessage, zone *time.Location) (a AddArgs, notes []string, err error) {
+	c, err := read("reminder_add", arguments)
+	if err != nil {
+		return a, nil, err
+	}
+	if message := c.text("message"); message != nil {
+		a.Message = *message
+	}
+	a.DelayMs = c.sum("delay")
+	a.EveryMs = c.sum("every")
+	a.At = c.time("atIso", zone)
+	delay, every, at := c.anyOf("delay"), c.anyOf("every"), c.has("atIso")
+	switch {
+	case delay && at:
+		c.problem("a delay (%s) and atIso contradict each other: give one of them", strings.Join(c.given("delay"), ", "))
+	case !delay && !every && !at && !c.slipped:
+		c.problem("it does not say when: give a delay (inSeconds, inMinutes, inHours), or atIso, or an interval (everySeconds, everyMinutes, everyHours)")
+	}
+	return a, c.notes, c.refusal()
+}
+
+// ParseCancel reads reminder_cancel's arguments.
+func ParseCancel(arguments json.RawMessage) (id string, notes []string, err error) {
+	c, err := read("reminder_cancel", arguments)
+	if err != nil {
+		return "", nil, err
+	}
+	if given := c.text("id"); given != nil {
+		id = *given
+	}
+	return id, c.notes, c.refusal()
+}
+
+// ParseNone reads the arguments of a tool that takes none.
+func ParseNone(tool string, arguments json.RawMessage) (notes []string, err error) {
+	c, err := read(tool, arguments)
+	if err != nil {
+		return nil, err
+	}
+	return c.notes, c.refusal()
+}
+
+// call is one call's arguments in the making.
+type call struct {
+	tool     *Tool
+	values   map[string]json.RawMessage // of the tool's own arguments, what is not null
+	problems []string
+	notes    []string
+	slipped  bool // a name was a slip: what is missing may be what it meant
+}
+
+func (c *call) problem(format string, v ...any) {
+	c.problems = append(c.problems, fmt.Sprintf(format, v...))
+}
+
+func (c *call) refusal() error {
+	if len(c.problems) == 0 {
+		return nil
+	}
+	return &Refusal{Tool: c.tool.Name, Problems: c.problems}
+}
+
+// read takes the arguments apart and judges their names.
+func read(tool string, arguments json.RawMessage) (*call, error) {
+	members, err := membersOf(arguments)
+	if err != nil {
+		return nil, err
+	}
+	c := &call{tool: Find(tool), values: map[string]json.RawMessage{}}
+	var unknown, ignored []member
+	for _, m := range members {
+		switch known := c.tool.arg(m.name) != nil; {
+		case known && m.value != nil:
+			c.values[m.name] = m.value
+		case known:
+			c.notes = append(c.notes, m.name+" was null, which counts as not given.")
+		case m.value == nil:
+			ignored = append(ignored, m)
+		default:
+			unknown = append(unknown, m)
+		}
+	}
+	for _, m := range unknown {
+		if !c.judge(m.name) {
+			ignored = append(ignored, m)
+		}
+	}
+	c.judgeIgnored(ignored)
+	for _, a := range c.tool.Args {
+		if a.Required && !c.has(a.Name) && !c.slipped {
+			c.problem("%s is missing", a.Name)
+		}
+	}
+	return c, nil
+}
+
+// member is one name of the arguments with its last value that is not null; nil when there is none.
+type member struct {
+	name  string
+	value json.RawMessage
+}
+
+func membersOf(arguments json.RawMessage) ([]member, error) {
+	if text := bytes.TrimSpace(arguments); len(text) == 0 || string(text) == "null" {
+		return nil, nil
+	}
+	dec := json.NewDecoder(bytes.NewReader(arguments))
+	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+		return nil, ErrNotObject
+	}
+	var members []member
+	at := map[string]int{}
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
+			return nil, ErrNotObject
+		}
+		var value json.RawMessage
+		if err := dec.Decode(&value); err != nil {
+			return nil, ErrNotObject
+		}
+		i, again := at[name.(string)]
+		if !again {
+			i = len(members)
+			at[name.(string)] = i
+			members = append(members, member{name: name.(string)})
+		}
+		if string(value) != "null" {
+			members[i].value = value
+		}
+	}
+	return members, nil
+}
+
+// judge looks whether a name that the tool does not take must be refused (SPEC 4.2).
+func (c *call) judge(name string) bool {
+	meant := c.slipOf(name)
+	owner := c.tool.owner(name)
+	if len(meant) == 0 && owner == nil {
+		return false
+	}
+	text := fmt.Sprintf("%s is no argument of %s", cut(name, 60), c.tool.Name)
+	if owner != nil {
+		text += fmt.Sprintf(" but of %s", owner.Name)
+	}
+	if len(meant) > 0 {
+		c.slipped = true
+		text += "; did you mean " + strings.Join(meant, " or ") + "?"
+		c.problems = append(c.problems, strings.TrimSuffix(text, "?"))
+		return true
+	}
+	c.problem("%s (%s)", text, c.tool.takes())
+	return true
+}
+
+// judgeIgnored says which names are ignored, or refuses a call that has nothing else (SPEC 4.2).
+func (c *call) judgeIgnored(ignored []member) {
+	if len(ignored) == 0 {
+		return
+	}
+	var names []string
+	given := false
+	for _, m := range ignored {
+		names = append(names, cut(m.name, 60))
+		given = given || m.value != nil
+	}
+	if given && c.tool.NeedsArgs && len(c.values) == 0 && len(c.problems) == 0 {
+		c.problem("it was given nothing that it takes (%s), and %s", strings.Join(names, ", "), c.tool.takes())
+		return
+	}
+	c.notes = append(c.notes, fmt.Sprintf("Ignored: %s; %s.", strings.Join(names, ", "), c.tool.takes()))
+}
+
+func (c *call) has(name string) bool { _, ok := c.values[name]; return ok }
+
+// given are the names of a sum's arguments that were given.
+func (c *call) given(sum string) []string {
+	var names []string
+	for _, a := range c.tool.Args {
+		if a.Sum == sum && c.has(a.Name) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+func (c *call) anyOf(sum string) bool { return len(c.given(sum)) > 0 }
+
+func (c *call) text(name string) *string {
+	raw, ok := c.values[name]
+	if !ok {
+		return nil
+	}
+	var text string
+	switch {
+	case raw[0] != '"' || json.Unmarshal(raw, &text) != nil:
+		c.problem("%s must be a text, not %s", name, describe(raw))
+	case loneSurrogate(raw):
+		c.problem("%s holds half of a surrogate pair, which is no valid text", name)
+	case strings.TrimFunc(text, blank) == "":
+		c.problem("%s must not be blank", name)
+	case len(text) > projection.MostTextBytes:
+		c.problem("%s may have %d bytes at most, and has %d", name, projection.MostTextBytes, len(text))
+	default:
+		return &text
+	}
+	return nil
+}
+
+// blank says whether a letter shows nothing.
+func blank(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) || r == 0 }
+
+func (c *call) choice(name string) *string {
+	raw, ok := c.values[name]
+	if !ok {
+		return nil
+	}
+	a := c.tool.arg(name)
+	var text string
+	if raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		c.problem("%s must be one of %s, not %s", name, quoted(a.Choices), describe(raw))
+		return nil
+	}
+	if slices.Contains(a.Choices, text) {
+		return &text
+	}
+	c.problem("%s must be one of %s, not %s", name, quoted(a.Choices), short(raw))
+	return nil
+}
+
+func (c *call) boolean(name string) *bool {
+	raw, ok := c.values[name]
+	if !ok {
+		return nil
+	}
+	var b bool
+	if json.Unmarshal(raw, &b) != nil {
+		c.problem("%s must be true or false, not %s", name, describe(raw))
+		return nil
+	}
+	return &b
+}
+
+// sum is a length of time out of several units, in milliseconds (SPEC 4.5); nil when none was given, or one cannot be used.
+func (c *call) sum(name string) *int64 {
+	names := c.given(name)
+	total, usable := 0.0, len(names) > 0
+	for _, n := range names {
+		ms, ok := c.length(n)
+		total, usable = total+ms, usable && ok
+	}
+	if !usable {
+		return nil
+	}
+	i := slices.IndexFunc(c.tool.Sums, func(s Sum) bool { return s.Name == name })
+	least := c.tool.Sums[i].LeastMs
+	ms := int64(math.Round(min(total, 2*projection.MostLengthMs)))
+	switch said := strings.Join(names, " + "); {
+	case ms < least:
+		c.problem("%s must be %d seconds or more, and is %s", said, least/second, strconv.FormatFloat(total/second, 'f', -1, 64))
+	case ms > projection.MostLengthMs:
+		c.problem("%s must be 100 years (36525 days) or less", said)
+	default:
+		return &ms
+	}
+	return nil
+}
+
+// length is one unit's part of a sum, in milliseconds.
+func (c *call) length(name string) (float64, bool) {
+	raw := c.values[name]
+	n, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case raw[0] != '-' && (raw[0] < '0' || raw[0] > '9'):
+		c.problem("%s must be a number, not %s", name, describe(raw))
+	case err != nil:
+		c.problem("%s is out of range (%s)", name, short(raw))
+	case n < 0:
+		c.problem("%s must be 0 or more, and is %s", name, short(raw))
+	default:
+		return n * float64(c.tool.arg(name).UnitMs), true
+	}
+	return 0, false
+}
+
+func (c *call) time(name string, zone *time.Location) *time.Time {
+	raw, ok := c.values[name]
+	if !ok {
+		return nil
+	}
+	var text string
+	if raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		c.problem("%s must be a text, not %s", name, describe(raw))
+		return nil
+	}
+	at, err := ParseTime(text, zone)
+	if err != nil {
+		c.problem("%s %s: %s", name, short(raw), err)
+		return nil
+	}
+	return &at
+}
+
+// describe is a value with its type, for a message.
+func describe(raw json.RawMessage) string {
+	kind := "a number"
+	switch raw[0] {
+	case '"':
+		kind = "a text"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		kind = "a bool"
+	}
+	return kind + " (" + short(raw) + ")"
+}
+
+func short(raw json.RawMessage) string { return cut(string(raw), 60) }
+
+func cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most]) + "..."
+}
+
+func quoted(choices []string) string {
+	var all []string
+	for _, c := range choices {
+		all = append(all, strconv.Quote(c))
+	}
+	return strings.Join(all, " and ")
+}
+
+// loneSurrogate says whether a JSON string escapes half of a surrogate pair, which Go reads as U+FFFD.
+func loneSurrogate(raw json.RawMessage) bool {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '\\' {
+			continue
+		}
+		i++
+		if i+5 > len(raw) || raw[i] != 'u' {
+			continue
+		}
+		r := escaped(raw[i+1:])
+		switch i += 4; {
+		case r < 0xd800 || r > 0xdfff:
+		case r >= 0xdc00 || i+7 > len(raw) || raw[i+1] != '\\' || raw[i+2] != 'u':
+			return true
+		default:
+			if low := escaped(raw[i+3:]); low < 0xdc00 || low > 0xdfff {
+				return true
+			}
+			i += 6
+		}
+	}
+	return false
+}
+
+func escaped(hex []byte) uint64 {
+	if len(hex) < 4 {
+		return 0
+	}
+	n, err := strconv.ParseUint(string(hex[:4]), 16, 32)
+	if err != nil {
+		return 0
+	}
+	return n
+}

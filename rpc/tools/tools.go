@@ -1,0 +1,225 @@
+// Package tools owns the table of our tools and their arguments. Everything that has to agree about them comes from it: the
+// schemas, the validation of SPEC 4, the hints about what a tool takes, and the README's reference.
+//
+// Start with [All] and the Parse functions. The package is pure: no clock, no file, no state.
+package tools
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hbollon/go-edlib"
+
+	"heartbeat-mcpl/projection"
+)
+
+// Tool is one row of the table.
+type Tool struct {
+	Name        string
+	Title       string
+	Description string // for a model
+	Args        []Arg
+	Sums        []Sum
+	NeedsArgs   bool // with nothing but names that it does not take, it is refused (SPEC 4.2)
+	Output      *schema
+
+	ReadOnly    bool
+	Destructive bool
+	Idempotent  bool
+}
+
+// Arg is one argument of a tool.
+type Arg struct {
+	Name        string
+	Kind        argKind
+	Description string
+	Required    bool
+	Choices     []string // of a choice
+	UnitMs      int64    // of a length
+	Sum         string   // the sum that a length is part of
+}
+
+type argKind int
+
+const (
+	aText argKind = iota
+	aChoice
+	aBool
+	aLength // a number of units of time, at least 0
+	aTime   // ISO 8601
+)
+
+// Sum is a length of time that several arguments add up to (SPEC 4.5).
+type Sum struct {
+	Name    string
+	LeastMs int64
+}
+
+// All is the table, in the order in which hosts list it.
+func All() []*Tool { return table }
+
+// Find is the tool of that name, nil where there is none.
+func Find(name string) *Tool {
+	i := slices.IndexFunc(table, func(t *Tool) bool { return t.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return table[i]
+}
+
+// Nearest is the tool whose name is most like name (SPEC 4.6).
+func Nearest(name string) string {
+	var names []string
+	for _, t := range table {
+		names = append(names, t.Name)
+	}
+	return NearestOf(name, names, 1)[0]
+}
+
+// mostCompared bounds the names that are compared letter by letter.
+const mostCompared = 100
+
+// NearestOf are the n names that are most like name, the likest first.
+func NearestOf(name string, names []string, n int) []string {
+	near := slices.Clone(names)
+	name = cut(name, mostCompared)
+	far := make(map[string]int, len(names))
+	for _, other := range names {
+		far[other] = distance(name, other)
+	}
+	slices.SortFunc(near, func(a, b string) int {
+		if far[a] != far[b] {
+			return far[a] - far[b]
+		}
+		return strings.Compare(a, b)
+	})
+	return near[:min(n, len(near))]
+}
+
+// distance is the Damerau-Levenshtein distance, in which letters that changed places may have others between them.
+func distance(a, b string) int { return edlib.DamerauLevenshteinDistance(a, b) }
+
+func (t *Tool) arg(name string) *Arg {
+	i := slices.IndexFunc(t.Args, func(a Arg) bool { return a.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &t.Args[i]
+}
+
+// takes is the sentence about what a tool takes.
+func (t *Tool) takes() string {
+	if len(t.Args) == 0 {
+		return t.Name + " takes no arguments"
+	}
+	var names []string
+	for _, a := range t.Args {
+		names = append(names, a.Name)
+	}
+	return t.Name + " takes " + strings.Join(names, ", ")
+}
+
+// owner is another tool that takes an argument of that name.
+func (t *Tool) owner(name string) *Tool {
+	for _, other := range table {
+		if other != t && other.arg(name) != nil {
+			return other
+		}
+	}
+	return nil
+}
+
+const (
+	second = 1000
+	minute = 60 * second
+	hour   = 60 * minute
+)
+
+func lengths(sum, prefix, what string) []Arg {
+	return []Arg{
+		{Name: prefix + "Seconds", Kind: aLength, UnitMs: second, Sum: sum, Description: what + " in seconds; fractions are fine. The three " + prefix + "... values are added up."},
+		{Name: prefix + "Minutes", Kind: aLength, UnitMs: minute, Sum: sum, Description: "Minutes, added to " + prefix + "Seconds and " + prefix + "Hours."},
+		{Name: prefix + "Hours", Kind: aLength, UnitMs: hour, Sum: sum, Description: "Hours, added to " + prefix + "Seconds and " + prefix + "Minutes."},
+	}
+}
+
+var table = []*Tool{
+	{
+		Name:  "heartbeat_status",
+		Title: "Heartbeat status",
+		Description: "Shows the heartbeat, the periodic wake-up that this server sends you: whether it is active or paused, its interval, when the " +
+			"next one comes, its text, how many reminders are set, and whether wakes can be delivered at all (delivery=ok, or BLOCKED and why). " +
+			"Use it before you change the schedule, or when you wonder why nothing woke you.",
+		ReadOnly: true, Idempotent: true,
+		Output: statusSchema(),
+	},
+	{
+		Name:  "heartbeat_configure",
+		Title: "Configure the heartbeat",
+		Description: "Changes the heartbeat: its interval (60 seconds or more), its text, its mode, or whether it is paused. Give only what should " +
+			"change; the rest stays. A new interval, a pause and its end start the timer anew from now. The change is kept across restarts. " +
+			"Example: {\"intervalHours\": 1, \"intervalMinutes\": 30} wakes you every 90 minutes. For something at a certain time use reminder_add.",
+		Args: append(lengths("interval", "interval", "Time between two heartbeats,"),
+			Arg{Name: "paused", Kind: aBool, Description: "true stops the heartbeat until it is set to false. Reminders go on."},
+			Arg{Name: "deliveryMode", Kind: aChoice, Choices: []string{projection.ModeMessage, projection.ModeSilent},
+				Description: "message: each heartbeat carries the text. silent: it comes without text, for hosts that know silent heartbeats."},
+			Arg{Name: "message", Kind: aText, Description: "The text that each heartbeat brings you: write it as an instruction to yourself."},
+		),
+		Sums:       []Sum{{"interval", projection.LeastIntervalMs}},
+		NeedsArgs:  true,
+		Idempotent: true,
+		Output:     statusSchema(prop("changed", boolean("whether anything changed")), saved()),
+	},
+	{
+		Name:  "heartbeat_trigger",
+		Title: "Send a heartbeat now",
+		Description: "Sends one heartbeat at once, also while it is paused, without moving the schedule. Use it to test that wakes arrive. Where wakes " +
+			"cannot be sent it says why and what has to be done.",
+		Output: statusSchema(prop("fired", boolean("the heartbeat was sent"))),
+	},
+	{
+		Name:  "reminder_add",
+		Title: "Set a reminder",
+		Description: "Sets a reminder: you are woken with its message at a time, after a delay, or again and again. Say when in one way: a delay " +
+			"(inSeconds + inMinutes + inHours), or atIso, or an interval for a recurring one (everySeconds + everyMinutes + everyHours, 5 seconds or " +
+			"more). A recurring one first comes after one interval, or at the delay or atIso that you also give. It is kept across restarts, and is " +
+			"delivered late rather than never. Examples: {\"message\": \"Check the build\", \"inMinutes\": 20}; {\"message\": \"Stand-up\", \"atIso\": " +
+			"\"2026-10-10T09:00\", \"everyHours\": 24}.",
+		Args: slices.Concat(
+			[]Arg{{Name: "message", Kind: aText, Required: true, Description: "What you want to be told. You will read it without this conversation: name what it is about and what to do."}},
+			lengths("delay", "in", "Delay from now,"),
+			[]Arg{{Name: "atIso", Kind: aTime, Description: "When, in ISO 8601: 2026-10-10T08:30:00-07:00, or without an offset in your own time zone (2026-10-10T08:30). A time that is past comes at once. Not together with a delay."}},
+			lengths("every", "every", "Repeats with this interval,"),
+		),
+		Sums:      []Sum{{"delay", 0}, {"every", projection.LeastEveryMs}},
+		NeedsArgs: true,
+		Output: object(append(reminderProps(),
+			prop("inSeconds", number("seconds from now to the first firing")), saved(), notes())...),
+	},
+	{
+		Name:  "reminder_list",
+		Title: "List reminders",
+		Description: "Lists all reminders that are set, the soonest first, with ids, times and messages; which are overdue and wait, which the host " +
+			"refused and why. Use it to find the id for reminder_cancel.",
+		ReadOnly: true, Idempotent: true,
+		Output: object(
+			prop("count", integer("how many reminders are set")),
+			prop("reminders", array(object(append(reminderProps(),
+				prop("overdue", boolean("it is due and waits")),
+				prop("lastRefusal", nullable(object(prop("reason", str("why the host did not take it")), prop("at", str("when, RFC 3339 in UTC"))))))...))),
+			prop("waiting", nullable(str("why those that are due wait"))),
+			notes(),
+		),
+	},
+	{
+		Name:  "reminder_cancel",
+		Title: "Cancel a reminder",
+		Description: "Takes a reminder back for good, a recurring one with all its further firings. Needs the id that reminder_add answered; " +
+			"reminder_list shows all ids.",
+		Args:        []Arg{{Name: "id", Kind: aText, Required: true, Description: "The reminder's id, such as rem_k3f9x2m7q1ab."}},
+		NeedsArgs:   true,
+		Destructive: true,
+		Output: object(prop("id", str("the reminder's id")), prop("cancelled", boolean("it is gone")),
+			prop("remaining", integer("how many reminders remain")), saved(), notes()),
+	},
+}
