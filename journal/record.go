@@ -143,9 +143,6 @@ func parseRecord(data []byte, id ID) (Event, error) {
 	}, nil
 }
 
-// indexAt is the index that a record at the start of data would have.
-func indexAt(data []byte) uint64 { return binary.LittleEndian.Uint64(data[offsetIndex:]) }
-
 // decode fills in the event's Body from its Raw. A kind that this version does not know, or a body that does not read as
 // its kind, leaves Body nil: the bytes were written on purpose, since their CRC holds (SPEC 9.2).
 func decode(e *Event) {

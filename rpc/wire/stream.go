@@ -200,7 +200,7 @@ func (s *stream) request(m message) []byte {
 }
 
 // paramsOf are the params of the message that jsonrpc2 gave to its handler, as the peer wrote them; false when they are
-// neither an object nor an array.
+// neither an object nor an array. Absent and null are an empty object.
 func (s *stream) paramsOf(req *jsonrpc2.Request) (json.RawMessage, bool) {
 	var n uint64
 	if req.Meta == nil || json.Unmarshal(*req.Meta, &n) != nil {
@@ -210,7 +210,7 @@ func (s *stream) paramsOf(req *jsonrpc2.Request) (json.RawMessage, bool) {
 	raw := s.params[n]
 	delete(s.params, n)
 	s.mu.Unlock()
-	if len(raw) == 0 {
+	if len(raw) == 0 || string(raw) == "null" {
 		return json.RawMessage("{}"), true
 	}
 	return raw, raw[0] == '{' || raw[0] == '['
