@@ -128,6 +128,7 @@ type shownBefore struct {
 	staleReminders bool
 	baseConfig     projection.Config // what the journal projected at the index that the config view names
 	sawConfig      bool
+	emptyThen      bool // and that there were no reminders
 	sawReminders   bool
 }
 
@@ -141,7 +142,7 @@ func (w *shownBefore) visit(state *projection.State) {
 }
 
 func (w *shownBefore) compareConfig(state *projection.State) {
-	w.sawConfig, w.baseConfig = true, state.Config
+	w.sawConfig, w.baseConfig, w.emptyThen = true, state.Config, state.Len() == 0
 	over := w.config.said.Over(state.Config)
 	w.staleConfig = over.Digest() == state.Config.Digest()
 }
@@ -172,7 +173,7 @@ func (s *Store) settleViews(now int64, config *configFile, reminders *remindersF
 	case was.staleReminders:
 	case len(reminders.said.Reminders) == 0:
 		// Without an entry the view cannot say which event it shows, and every journal began without reminders.
-		if n := s.state.Len(); n > 0 {
+		if n := s.state.Len(); n > 0 && !was.emptyThen {
 			s.o.Log.Warn(s.reminders.name+" is empty, as it was before the first reminder: it is taken for an old copy and rebuilt; to cancel reminders use reminder_cancel, or empty the file while the server runs", "reminders", n)
 		}
 	default:

@@ -71,6 +71,20 @@ func (h *home) read(path string) string {
 	return string(data)
 }
 
+// shows waits until the reminders view holds the text: views follow the journal with a short delay.
+func (h *home) shows(text string) string {
+	h.t.Helper()
+	for limit := time.Now().Add(time.Minute); ; {
+		view := h.read(h.reminders())
+		if strings.Contains(view, text) {
+			return view
+		}
+		if time.Now().After(limit) {
+			h.t.Fatalf("the view never showed %q: %s", text, view)
+		}
+	}
+}
+
 // events are the journal's, by kind.
 func (h *home) events() map[journal.Kind][]journal.Event {
 	h.t.Helper()
@@ -154,6 +168,20 @@ func (s *session) call(tool string, arguments any) string {
 		s.t.Fatalf("%s: %s", tool, r.Text)
 	}
 	return r.Text
+}
+
+// until calls a tool until its reply holds the text, and returns the reply.
+func (s *session) until(tool, text string) string {
+	s.t.Helper()
+	for ctx := s.patience(); ; {
+		reply := s.call(tool, nil)
+		if strings.Contains(reply, text) {
+			return reply
+		}
+		if ctx.Err() != nil {
+			s.t.Fatalf("%s never said %q but %q", tool, text, reply)
+		}
+	}
 }
 
 // fail calls a tool that must fail.
@@ -392,7 +420,7 @@ func TestSecondServerWaitsForTheJournalAndTakesOver(t *testing.T) {
 	second := h.open()
 	contains(t, second.call("reminder_list", nil), id, fmt.Sprintf("process %d", first.PID()))
 	contains(t, second.fail("reminder_add", map[string]any{"message": "x", "inHours": 1}), fmt.Sprintf("process %d", first.PID()), "changes nothing")
-	before := h.read(h.reminders())
+	before := h.shows(id)
 	first.Kill()
 	second.logged("this server takes over")
 	if got := h.read(h.reminders()); got != before {

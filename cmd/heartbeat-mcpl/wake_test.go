@@ -60,8 +60,7 @@ func TestReminderIsPushedAndGoesWhenItIsTaken(t *testing.T) {
 		t.Errorf("timestamp %s: %v", p.Timestamp, err)
 	}
 	s.ok(p.Accept())
-	for !strings.Contains(s.call("reminder_list", nil), "No reminders set.") {
-	}
+	s.until("reminder_list", "No reminders set.")
 	s.end()
 	ack := h.events()[journal.KindAck]
 	if len(ack) != 1 || ack[0].Body.(*journal.Ack).InferenceID != "inf_"+p.EventID {
@@ -78,8 +77,7 @@ func TestRecurringReminderAdvancesAndSaysSo(t *testing.T) {
 		t.Errorf("push: %s", p.Raw)
 	}
 	s.ok(p.Answer("result", nil)) // whatever is not accepted: false means taken
-	for strings.Contains(s.call("reminder_list", nil), "overdue") {
-	}
+	s.until("reminder_list", "(~3")
 	matches(t, s.call("reminder_list", nil), `1 reminder\(s\):\nrem_\w+ \| next .* \(~3[56]\d\ds\) \| repeats every 3600s \| "again"`)
 	s.end()
 }
@@ -101,8 +99,7 @@ func TestRefusedReminderStaysAndIsTriedAgainUnderAFreshID(t *testing.T) {
 	id := s.add(map[string]any{"inSeconds": 0})
 	p := s.push()
 	s.ok(p.Refuse("the agent sleeps"))
-	for !strings.Contains(s.call("reminder_list", nil), "refused by the host") {
-	}
+	s.until("reminder_list", "refused by the host")
 	contains(t, s.call("reminder_list", nil), id, "(overdue)", "the agent sleeps", "tried again")
 	s.policy(host.Grant)
 	again := s.push()
@@ -110,8 +107,7 @@ func TestRefusedReminderStaysAndIsTriedAgainUnderAFreshID(t *testing.T) {
 		t.Error("a refused push went out again under the same event id")
 	}
 	s.ok(again.Fail(-32001, "Feature set not enabled"))
-	for !strings.Contains(s.call("reminder_list", nil), "Feature set not enabled") {
-	}
+	s.until("reminder_list", "Feature set not enabled")
 	s.call("reminder_add", map[string]any{"message": "other", "inHours": 1})
 	s.ok(s.push().Accept())
 	s.end()
@@ -135,8 +131,7 @@ func TestUnansweredPushKeepsItsIDOverACrashAndARestart(t *testing.T) {
 		t.Errorf("after a stop the event id is %s, not %s", third.EventID, first.EventID)
 	}
 	s.ok(third.Refuse("duplicate event"))
-	for !strings.Contains(s.call("reminder_list", nil), "No reminders set.") {
-	}
+	s.until("reminder_list", "No reminders set.")
 	s.end()
 	acks := h.events()[journal.KindAck]
 	if len(acks) != 1 || !acks[0].Body.(*journal.Ack).Duplicate {
