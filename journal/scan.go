@@ -179,8 +179,11 @@ func (s *Scanner) Seek(index uint64) {
 // Next reads the next whole record.
 func (s *Scanner) Next() bool {
 	for s.err == nil {
-		if s.at >= len(s.data) && !s.open() {
-			break
+		if s.at >= len(s.data) {
+			if !s.open() {
+				break
+			}
+			continue // an empty segment is one that was begun a moment before a crash
 		}
 		if s.read() && s.event.Index >= s.skip {
 			decode(&s.event)

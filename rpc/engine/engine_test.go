@@ -1,0 +1,660 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/sourcegraph/jsonrpc2"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/wire"
+)
+
+// rig is an engine on real files in fake time, with a host that the test plays. It must live in a synctest bubble.
+type rig struct {
+	t      *testing.T
+	dir    string
+	e      *Engine
+	host   *fakeHost
+	log    *bytes.Buffer
+	step   atomic.Int64 // by how many nanoseconds the wall clock was stepped
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, dir: t.TempDir()}
+	r.start()
+	return r
+}
+
+// lockedWriter lets the test read what the engine logs.
+type lockedWriter struct {
+	mu  *sync.Mutex
+	buf *bytes.Buffer
+}
+
+func (w lockedWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.buf.Write(p)
+}
+
+func (r *rig) start() {
+	r.host, r.log = &fakeHost{}, new(bytes.Buffer)
+	n := 0
+	r.e = New(Options{
+		Store: recovery.Options{
+			Files: recovery.Files{
+				Config: filepath.Join(r.dir, "config.json"), Reminders: filepath.Join(r.dir, "reminders.json"), Journal: filepath.Join(r.dir, "journal"),
+			},
+			Version: "test", PID: 1, Zone: "UTC",
+		},
+		Zone:  time.UTC,
+		Log:   slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), r.log}, nil)),
+		NewID: func() string { n++; return fmt.Sprintf("%x_%d", time.Now().UnixNano(), n) },
+		Wall:  func() time.Time { return time.Now().Round(0).Add(time.Duration(r.step.Load())) },
+	})
+	r.e.Attach(r.host)
+	ctx, cancel := context.WithCancel(context.Background())
+	r.cancel, r.ended = cancel, make(chan error, 1)
+	go func() { r.ended <- r.e.Run(ctx, func() string { return "test" }) }()
+	synctest.Wait()
+}
+
+func (r *rig) stop() {
+	r.t.Helper()
+	r.cancel()
+	if err := <-r.ended; err != nil {
+		r.t.Error(err)
+	}
+	synctest.Wait()
+}
+
+const grantAll = `{"effectiveCapabilities":["tools","pushEvents"]}`
+
+func (r *rig) policy(params string) {
+	r.t.Helper()
+	r.e.UpdatePolicy(json.RawMessage(params), func(mcpl.Receipt, error) {})
+	synctest.Wait()
+}
+
+func (r *rig) open() {
+	r.t.Helper()
+	r.e.Initialized(true)
+	r.policy(grantAll)
+}
+
+func (r *rig) call(tool, arguments string) Reply {
+	r.t.Helper()
+	got := make(chan Reply, 1)
+	if !r.e.Call(tool, json.RawMessage(arguments), func(reply Reply) { got <- reply }) {
+		r.t.Fatal("the engine has ended")
+	}
+	return <-got
+}
+
+func (r *rig) add(arguments string) string {
+	r.t.Helper()
+	reply := r.call("reminder_add", arguments)
+	if reply.IsError {
+		r.t.Fatal(reply.Text)
+	}
+	return reply.Structured["id"].(string)
+}
+
+func (r *rig) pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func (r *rig) says(tool string, parts ...string) {
+	r.t.Helper()
+	text := r.call(tool, "").Text
+	for _, p := range parts {
+		if !strings.Contains(text, p) {
+			r.t.Errorf("%s does not say %q: %s", tool, p, text)
+		}
+	}
+}
+
+func (r *rig) logged(text string, times int) {
+	r.t.Helper()
+	if n := strings.Count(r.log.String(), text); n != times {
+		r.t.Errorf("%q is %d times in the log, want %d:\n%s", text, n, times, r.log)
+	}
+}
+
+// kinds are the journal's events of some kinds, as short words.
+func (r *rig) events(kinds ...journal.Kind) []journal.Event {
+	r.t.Helper()
+	s, err := journal.NewScanner(filepath.Join(r.dir, "journal"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var all []journal.Event
+	for s.Next() {
+		if slices.Contains(kinds, s.Event().Kind) {
+			all = append(all, s.Event())
+		}
+	}
+	return all
+}
+
+// fakeHost keeps the pushes for the test to answer.
+type fakeHost struct {
+	mu     sync.Mutex
+	all    []*fakePush
+	answer func(*fakePush) // answers at once; nil: the test does
+}
+
+type fakePush struct {
+	params pushParams
+	at     time.Time
+	reply  func(wire.Answer)
+	timer  *time.Timer
+}
+
+func (h *fakeHost) Call(_ string, params any, limit time.Duration, answer func(wire.Answer)) error {
+	p := &fakePush{params: params.(pushParams), at: time.Now(), reply: answer}
+	p.timer = time.AfterFunc(limit, func() { answer(wire.Answer{NoAnswer: true}) })
+	h.mu.Lock()
+	h.all = append(h.all, p)
+	auto := h.answer
+	h.mu.Unlock()
+	if auto != nil {
+		go auto(p)
+	}
+	return nil
+}
+
+func (h *fakeHost) Backlog() int64 { return 0 }
+
+// pushes are those that came, which are then forgotten.
+func (h *fakeHost) pushes() []*fakePush {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	all := h.all
+	h.all = nil
+	return all
+}
+
+// one is the only push that came.
+func (r *rig) one() *fakePush {
+	r.t.Helper()
+	all := r.host.pushes()
+	if len(all) != 1 {
+		r.t.Fatalf("%d pushes came, want 1", len(all))
+	}
+	return all[0]
+}
+
+func (r *rig) none() {
+	r.t.Helper()
+	if all := r.host.pushes(); len(all) != 0 {
+		r.t.Fatalf("%d pushes came, want none: %+v", len(all), all[0].params)
+	}
+}
+
+func (p *fakePush) accept() {
+	p.timer.Stop()
+	p.reply(wire.Answer{Result: json.RawMessage(`{"accepted":true,"inferenceId":"inf_1"}`)})
+	synctest.Wait()
+}
+
+func (p *fakePush) refuse(reason string) {
+	p.timer.Stop()
+	p.reply(wire.Answer{Result: json.RawMessage(fmt.Sprintf(`{"accepted":false,"reason":%q}`, reason))})
+	synctest.Wait()
+}
+
+func (p *fakePush) fail(code int64, message string) {
+	p.timer.Stop()
+	p.reply(wire.Answer{Err: &jsonrpc2.Error{Code: code, Message: message}})
+	synctest.Wait()
+}
+
+func (p *fakePush) late() {
+	p.reply(wire.Answer{Late: true, Result: json.RawMessage(`{}`)})
+	synctest.Wait()
+}
+
+func bubble(t *testing.T, f func(*testing.T, *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		defer func() { r.stop() }()
+		f(t, r)
+	})
+}
+
+func TestHeartbeatComesOncePerIntervalForDays(t *testing.T) {
+	const days = 2
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.call("heartbeat_configure", `{"intervalHours":1}`)
+		begun := time.Now()
+		r.host.answer = (*fakePush).accept1
+		for range days * 24 {
+			time.Sleep(time.Hour)
+		}
+		synctest.Wait()
+		pushes := r.host.pushes()
+		if len(pushes) != days*24 {
+			t.Fatalf("%d heartbeats in %d days of hours", len(pushes), days)
+		}
+		for i, p := range pushes {
+			due := begun.Add(time.Duration(i+1) * time.Hour)
+			if late := p.at.Sub(due); late < 0 || late > time.Second {
+				t.Fatalf("heartbeat %d came %v after it was due", i+1, late)
+			}
+		}
+	})
+}
+
+// accept1 answers from a goroutine of its own, without waiting for the bubble.
+func (p *fakePush) accept1() {
+	p.timer.Stop()
+	p.reply(wire.Answer{Result: json.RawMessage(`{}`)})
+}
+
+func TestHeartbeatKeepsItsPhaseOverARestart(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.call("heartbeat_configure", `{"intervalHours":4}`)
+		r.pass(3 * time.Hour)
+		r.stop()
+		r.pass(30 * time.Minute)
+		r.start()
+		r.open()
+		r.none()
+		r.pass(30*time.Minute - time.Second)
+		r.none()
+		r.pass(time.Second)
+		r.one().accept()
+	})
+}
+
+func TestHeartbeatThatIsOverdueAtTheStartWaitsForTheFirstPolicy(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.call("heartbeat_configure", `{"intervalHours":4}`)
+		r.stop()
+		r.pass(13 * time.Hour) // three are missed: they are one
+		r.start()
+		r.e.Initialized(true)
+		r.pass(time.Hour)
+		r.none()
+		r.policy(grantAll)
+		p := r.one()
+		p.accept()
+		if !slices.Contains(p.params.Tags, "heartbeat:overdue") {
+			t.Errorf("tags: %v", p.params.Tags)
+		}
+		r.pass(4*time.Hour - time.Second)
+		r.none()
+		r.pass(time.Second)
+		r.one().accept()
+	})
+}
+
+func TestFirstPolicyThatBlocksDropsTheWaitingHeartbeat(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.stop()
+		r.pass(5 * time.Hour)
+		r.start()
+		r.e.Initialized(true)
+		r.policy(`{}`)
+		r.policy(grantAll)
+		r.none()
+		r.logged("suppressed heartbeat push/event — capability not granted", 1)
+	})
+}
+
+func TestBlockedHeartbeatsAreDroppedEachWithALine(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.e.Initialized(true)
+		r.pass(13 * time.Hour)
+		r.logged("suppressed heartbeat push/event — no valid featureSets/update request in force", 3)
+		if drops := r.events(journal.KindDrop); len(drops) != 3 {
+			t.Errorf("%d drop events", len(drops))
+		}
+		r.policy(grantAll)
+		r.none()
+		r.pass(3 * time.Hour)
+		r.one().accept()
+	})
+}
+
+func TestMissingPolicyIsComplainedAbout(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.e.Initialized(true)
+		r.pass(time.Minute)
+		r.logged("initial policy has still not arrived as a Request", 1)
+	})
+}
+
+func TestClockSteps(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		step time.Duration
+		wait time.Duration // the intervals of the heartbeat and the recurring reminder
+	}{
+		{"a suspend past several intervals is one of each", 50 * time.Hour, 0},
+		{"a clock that is set back makes no interval longer", -30 * time.Hour, 4 * time.Hour},
+		{"nor does a little step", -time.Minute, 4 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.open()
+				r.add(`{"message":"again","everyHours":4}`)
+				r.pass(time.Minute)
+				r.step.Store(int64(c.step))
+				if c.step < 0 {
+					r.pass(c.wait - time.Minute - time.Second)
+					r.none()
+				}
+				r.pass(time.Second)
+				pushes := r.host.pushes()
+				if len(pushes) != 2 {
+					t.Fatalf("%d pushes", len(pushes))
+				}
+				for _, p := range pushes {
+					p.accept()
+				}
+				r.pass(4 * time.Hour)
+				for _, p := range r.host.pushes() {
+					p.accept()
+				}
+			})
+		})
+	}
+}
+
+func TestOneShotFollowsTheWallClock(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.call("heartbeat_configure", `{"paused":true}`)
+		r.add(`{"message":"at ten","inHours":10}`)
+		r.step.Store(int64(-time.Hour))
+		r.pass(10*time.Hour + 30*time.Minute)
+		r.none()
+		r.pass(31 * time.Minute)
+		r.one().accept()
+	})
+}
+
+func TestClockThatWasSetBackWhileNoServerRan(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.call("heartbeat_configure", `{"intervalHours":4}`)
+		r.stop()
+		r.step.Store(int64(-100 * time.Hour))
+		r.start()
+		r.open()
+		r.pass(4*time.Hour + time.Second)
+		r.one().accept()
+	})
+}
+
+func TestUnansweredPushIsTriedAgainUnderItsID(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		id := r.add(`{"message":"once","inSeconds":1}`)
+		r.pass(time.Second)
+		first := r.one()
+		r.pass(30 * time.Second)
+		r.says("reminder_list", id, "no answer within 30 s", "tried again")
+		r.pass(time.Hour)
+		r.none()
+		r.policy(grantAll)
+		again := r.one()
+		if again.params.EventID != first.params.EventID {
+			t.Errorf("event id %s, want %s", again.params.EventID, first.params.EventID)
+		}
+		first.late()
+		r.says("reminder_list", "No reminders set.")
+		again.refuse("duplicate")
+		acks := r.events(journal.KindAck)
+		if len(acks) != 1 || !acks[0].Body.(*journal.Ack).Late {
+			t.Errorf("acks: %+v", acks)
+		}
+	})
+}
+
+func TestRefusedOnesWaitForAReason(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		again func(*rig)
+	}{
+		{"a policy update", func(r *rig) { r.policy(grantAll) }},
+		{"reminder_add", func(r *rig) { r.add(`{"message":"x","inHours":9}`) }},
+		{"reminder_cancel", func(r *rig) {
+			other := r.add(`{"message":"x","inHours":9}`)
+			r.one().refuse("not now")
+			r.call("reminder_cancel", fmt.Sprintf(`{"id":%q}`, other))
+		}},
+		{"a restart", func(r *rig) { r.stop(); r.start(); r.open() }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, r *rig) {
+				r.open()
+				r.add(`{"message":"once","inSeconds":0}`)
+				synctest.Wait()
+				first := r.one()
+				first.fail(-32603, "broken")
+				r.pass(time.Hour)
+				r.none()
+				c.again(r)
+				synctest.Wait()
+				again := r.one()
+				if again.params.EventID == first.params.EventID {
+					t.Error("refused, and tried again under the same event id")
+				}
+				again.accept()
+			})
+		})
+	}
+}
+
+func TestRefusedRecurringOneIsTriedAgainAfterAnInterval(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.add(`{"message":"again","everyMinutes":10}`)
+		r.pass(10 * time.Minute)
+		r.one().refuse("busy")
+		r.pass(10*time.Minute - time.Second)
+		r.none()
+		r.pass(time.Second)
+		p := r.one()
+		p.accept()
+		if !slices.Contains(p.params.Tags, "heartbeat:overdue") || !strings.Contains(p.params.Payload.Content[0].Text, ", due ") {
+			t.Errorf("push: %+v", p.params)
+		}
+		r.pass(10 * time.Minute)
+		r.one().accept()
+	})
+}
+
+func TestMissedSlotsOfARecurringOneAreOne(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.e.Initialized(true)
+		r.add(`{"message":"again","everyMinutes":10}`)
+		r.pass(65 * time.Minute)
+		r.says("reminder_list", "(overdue)", "Reminders that are due wait")
+		r.policy(grantAll)
+		r.one().accept()
+		r.pass(5*time.Minute - time.Second)
+		r.none()
+		r.pass(time.Second)
+		r.one().accept()
+	})
+}
+
+func TestCancelWhileAPushIsOutIsFinal(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		id := r.add(`{"message":"once","inSeconds":0}`)
+		synctest.Wait()
+		p := r.one()
+		r.call("reminder_cancel", fmt.Sprintf(`{"id":%q}`, id))
+		p.refuse("busy")
+		r.policy(grantAll)
+		r.none()
+		r.says("reminder_list", "No reminders set.")
+	})
+}
+
+func TestHeartbeatThatWasNotTakenIsNotTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.pass(4 * time.Hour)
+		r.one().refuse("busy")
+		r.policy(grantAll)
+		r.pass(4*time.Hour - time.Second)
+		r.none()
+		r.pass(time.Second)
+		r.one() // and this one stays without an answer
+		r.pass(time.Minute)
+		r.none()
+	})
+}
+
+func TestChangeOfIntervalOrPauseFiresNothingForThePast(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.pass(3 * time.Hour)
+		r.call("heartbeat_configure", `{"intervalHours":1}`)
+		r.pass(time.Hour - time.Second)
+		r.none()
+		r.pass(time.Second)
+		r.one().accept()
+		r.call("heartbeat_configure", `{"paused":true}`)
+		r.pass(5 * time.Hour)
+		r.none()
+		r.call("heartbeat_configure", `{"paused":false}`)
+		r.pass(time.Hour - time.Second)
+		r.none()
+		r.pass(time.Second)
+		r.one().accept()
+	})
+}
+
+func TestSilentModeTriesSilentFirstEachTime(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.call("heartbeat_configure", `{"deliveryMode":"silent","intervalHours":1}`)
+		for i, refuse := range []func(*fakePush){
+			func(p *fakePush) { p.fail(-32602, "invalid params") },
+			func(p *fakePush) { p.refuse("Empty content") },
+		} {
+			r.pass(time.Hour)
+			p := r.one()
+			if !p.params.Origin.Silent || len(p.params.Payload.Content) != 0 {
+				t.Fatalf("tick %d: %+v", i, p.params)
+			}
+			refuse(p)
+			loud := r.one()
+			if !loud.params.Origin.SilentFallback || loud.params.Origin.Silent || len(loud.params.Payload.Content) != 1 {
+				t.Fatalf("fallback %d: %+v", i, loud.params)
+			}
+			loud.accept()
+		}
+		r.pass(time.Hour)
+		r.one().fail(-32603, "another failure is no reason")
+		r.none()
+		r.logged("the host refused a silent heartbeat", 1)
+		r.says("heartbeat_status", "mode=silent (the host refused a silent wake")
+	})
+}
+
+func TestThousandDueAtOnceAreAllJournalledBeforeTheyLeave(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.e.Initialized(true)
+		for range 1500 {
+			r.add(`{"message":"x","inSeconds":1}`)
+		}
+		r.pass(time.Second)
+		r.host.answer = (*fakePush).accept1
+		r.policy(grantAll)
+		r.pass(time.Second)
+		if n := len(r.host.pushes()); n != 1500 {
+			t.Errorf("%d pushes", n)
+		}
+		if fires, acks := len(r.events(journal.KindFire)), len(r.events(journal.KindAck)); fires != 1500 || acks != 1500 {
+			t.Errorf("%d fires and %d acks in the journal", fires, acks)
+		}
+	})
+}
+
+// TestChangeThatCannotBeJournalledIsSaidAndSavedLater takes the journal's folder away for a while (SPEC 3.7).
+func TestChangeThatCannotBeJournalledIsSaidAndSavedLater(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		dir, away := filepath.Join(r.dir, "journal"), filepath.Join(r.dir, "away")
+		r.add(`{"message":"before","inHours":1}`)
+		if err := os.Rename(dir, away); err != nil {
+			t.Fatal(err)
+		}
+		reply := r.call("reminder_add", `{"message":"meanwhile","inHours":2}`)
+		if !strings.Contains(reply.Text, "This change is not saved") || reply.Structured["saved"] != false {
+			t.Errorf("got %q, saved: %v", reply.Text, reply.Structured["saved"])
+		}
+		r.says("reminder_list", "meanwhile", "Earlier changes are not saved")
+		if err := os.Rename(away, dir); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(31 * time.Second)
+		r.logged("saved: the journal can be written again", 1)
+		if text := r.call("reminder_list", "").Text; strings.Contains(text, "not saved") {
+			t.Errorf("still: %s", text)
+		}
+		adds := r.events(journal.KindAdd)
+		if len(adds) != 2 || adds[1].Body.(*journal.Add).Message != "meanwhile" {
+			t.Errorf("adds: %+v", adds)
+		}
+	})
+}
+
+func TestIdleEngineWritesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.add(`{"message":"far","inHours":1000}`)
+		r.call("heartbeat_configure", `{"paused":true}`)
+		r.pass(time.Second)
+		before := r.files()
+		r.pass(2 * time.Hour)
+		if after := r.files(); after != before {
+			t.Errorf("before\n%s\nafter\n%s", before, after)
+		}
+	})
+}
+
+// files is what lies in the folder, with sizes and times.
+func (r *rig) files() string {
+	var b strings.Builder
+	err := filepath.Walk(r.dir, func(path string, info os.FileInfo, err error) error {
+		if err == nil {
+			fmt.Fprintln(&b, path, info.Size(), info.ModTime())
+		}
+		return err
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return b.String()
+}

@@ -1,0 +1,43 @@
+package text
+
+import (
+	"testing"
+	"time"
+
+	"heartbeat-mcpl/projection"
+)
+
+func TestLines(t *testing.T) {
+	la, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 10, 12, 20, 2, 36, 0, la).UnixMilli()
+	set := time.Date(2026, 10, 10, 8, 2, 36, 0, la).UnixMilli()
+	once := &projection.Reminder{ID: "rem_a", Message: "tea <b>\n", CreatedAt: set, FireAt: now}
+	late := &projection.Reminder{ID: "rem_a", Message: "tea", CreatedAt: set, FireAt: now - 60_000}
+	again := &projection.Reminder{ID: "rem_b", Message: "m", CreatedAt: set, FireAt: now + 7500, EveryMs: 7500}
+	refused := &projection.Reminder{ID: "rem_c", Message: "m", CreatedAt: set, FireAt: set,
+		Attempt: &projection.Attempt{Outcome: projection.Refused, At: now, Reason: "busy"}}
+	paused := projection.DefaultConfig()
+	paused.Paused, paused.IntervalMs, paused.Message = true, 90_500, "x"
+	for _, c := range []struct{ got, want string }{
+		{Agent(set, la), "2026-10-10T08:02:36-07:00 [America/Los_Angeles]"},
+		{Protocol(set + 7), "2026-10-10T15:02:36.007Z"},
+		{ReminderWake(once, now, la), "[reminder rem_a, set 2026-10-10T08:02:36-07:00 [America/Los_Angeles] · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] tea <b>\n"},
+		{ReminderWake(late, now, la), "[reminder rem_a, set 2026-10-10T08:02:36-07:00 [America/Los_Angeles], due 2026-10-12T20:01:36-07:00 [America/Los_Angeles] · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] tea"},
+		{ReminderWake(again, now, la), "[reminder rem_b, repeats every 7.5s · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] m"},
+		{HeartbeatWake("hi", now, la), "[current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] hi"},
+		{ReminderSet(again, now, la), `Reminder rem_b set: next 2026-10-12T20:02:43-07:00 [America/Los_Angeles] (~7s) | repeats every 7.5s | "m"`},
+		{ReminderLine(once, now, la), `rem_a | next 2026-10-12T20:02:36-07:00 [America/Los_Angeles] (overdue) | one-shot | "tea <b>\n"`},
+		{ReminderLine(refused, now, la), `rem_c | next 2026-10-10T08:02:36-07:00 [America/Los_Angeles] (overdue) | one-shot | "m" | refused by the host at 2026-10-12T20:02:36-07:00 [America/Los_Angeles]: busy`},
+		{Status{Config: projection.Config{IntervalMs: 14_400_000, Message: "m"}, Mode: "message", NextMs: 14_399_500, Reminders: 2}.String(),
+			`Heartbeat ACTIVE | mode=message | interval=14400s (4.00h) | next in ~14399s | reminders=2 | delivery=ok | message="m"`},
+		{Status{Config: paused, Mode: "message", Blocked: "why"}.String(),
+			`Heartbeat PAUSED | mode=message | interval=90.5s (0.03h) | reminders=0 | delivery=BLOCKED (why) | message="x"`},
+	} {
+		if c.got != c.want {
+			t.Errorf("got\n%s\nwant\n%s", c.got, c.want)
+		}
+	}
+}

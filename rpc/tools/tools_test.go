@@ -1,0 +1,303 @@
+package tools
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"pgregory.net/rapid"
+)
+
+// parse runs a tool's parser and gives its outcome as one text: "ok", the notes, or the problems.
+func parse(tool, arguments string) string {
+	var notes []string
+	var err error
+	raw := json.RawMessage(arguments)
+	switch tool {
+	case "heartbeat_configure":
+		_, notes, err = ParseConfigure(raw)
+	case "reminder_add":
+		_, notes, err = ParseAdd(raw, time.UTC)
+	case "reminder_cancel":
+		_, notes, err = ParseCancel(raw)
+	default:
+		notes, err = ParseNone(tool, raw)
+	}
+	var refusal *Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return "refused: " + strings.Join(refusal.Problems, "; ")
+	case err != nil:
+		return err.Error()
+	case len(notes) > 0:
+		return "noted: " + strings.Join(notes, " ")
+	}
+	return "ok"
+}
+
+const (
+	configureTakes = "heartbeat_configure takes intervalSeconds, intervalMinutes, intervalHours, paused, deliveryMode, message"
+	addTakes       = "reminder_add takes message, inSeconds, inMinutes, inHours, atIso, everySeconds, everyMinutes, everyHours"
+)
+
+func TestEachCallIsAppliedOrRefusedWhole(t *testing.T) {
+	for _, c := range []struct{ name, tool, arguments, want string }{
+		{"nothing to configure", "heartbeat_configure", `{}`, "ok"},
+		{"no arguments at all", "heartbeat_configure", ``, "ok"},
+		{"null arguments", "heartbeat_status", `null`, "ok"},
+		{"an array", "heartbeat_status", `[]`, "arguments must be an object"},
+		{"units are added before the sum is checked", "heartbeat_configure", `{"intervalSeconds":30,"intervalMinutes":0.5}`, "ok"},
+		{"a sum below the least", "heartbeat_configure", `{"intervalSeconds":30,"intervalMinutes":0.4}`,
+			"refused: intervalSeconds + intervalMinutes must be 60 seconds or more, and is 54"},
+		{"zero", "heartbeat_configure", `{"intervalHours":0}`, "refused: intervalHours must be 60 seconds or more, and is 0"},
+		{"a negative unit", "heartbeat_configure", `{"intervalHours":2,"intervalMinutes":-1}`, "refused: intervalMinutes must be 0 or more, and is -1"},
+		{"a numeric string", "heartbeat_configure", `{"intervalSeconds":"60"}`, `refused: intervalSeconds must be a number, not a text ("60")`},
+		{"a bool for a number", "heartbeat_configure", `{"intervalSeconds":true}`, `refused: intervalSeconds must be a number, not a bool (true)`},
+		{"a number for a bool", "heartbeat_configure", `{"paused":1}`, `refused: paused must be true or false, not a number (1)`},
+		{"an infinite number", "heartbeat_configure", `{"intervalSeconds":1e400}`, `refused: intervalSeconds is out of range (1e400)`},
+		{"more than a century", "heartbeat_configure", `{"intervalHours":1e300}`, `refused: intervalHours must be 100 years (36525 days) or less`},
+		{"a mode that is none", "heartbeat_configure", `{"deliveryMode":"Silent"}`, `refused: deliveryMode must be one of "message" and "silent", not "Silent"`},
+		{"a blank message", "heartbeat_configure", `{"message":" \u200b\n"}`, "refused: message must not be blank"},
+		{"half a surrogate pair", "heartbeat_configure", `{"message":"x\ud800"}`, "refused: message holds half of a surrogate pair, which is no valid text"},
+		{"a whole one", "heartbeat_configure", `{"message":"x\ud83d\ude00"}`, "ok"},
+		{"a backslash before a u is no escape", "heartbeat_configure", `{"message":"C:\\udata"}`, "ok"},
+		{"every problem at once", "heartbeat_configure", `{"intervalSeconds":"x","paused":"no","deliveryMode":7,"message":""}`,
+			`refused: intervalSeconds must be a number, not a text ("x"); paused must be true or false, not a text ("no"); deliveryMode must be one of "message" and "silent", not a number (7); message must not be blank`},
+		{"another tool's argument", "heartbeat_configure", `{"everySeconds":60,"paused":true}`,
+			"refused: everySeconds is no argument of heartbeat_configure but of reminder_add (" + configureTakes + ")"},
+		{"null counts as not given, and is said", "heartbeat_configure", `{"paused":null}`, "noted: paused was null, which counts as not given."},
+		{"null beside a value of that name is not said", "heartbeat_configure", `{"paused":null,"paused":true}`, "ok"},
+		{"a slip by case", "heartbeat_configure", `{"Paused":true}`, "refused: Paused is no argument of heartbeat_configure; did you mean paused"},
+		{"a slip by separators", "heartbeat_configure", `{"delivery_mode":"silent"}`, "refused: delivery_mode is no argument of heartbeat_configure; did you mean deliveryMode"},
+		{"a slip by a letter", "heartbeat_configure", `{"mesage":"x"}`, "refused: mesage is no argument of heartbeat_configure; did you mean message"},
+		{"a slip by swapped letters", "heartbeat_configure", `{"puased":true}`, "refused: puased is no argument of heartbeat_configure; did you mean paused"},
+		{"a part of a name", "heartbeat_configure", `{"mode":"silent"}`, "refused: mode is no argument of heartbeat_configure; did you mean deliveryMode"},
+		{"a part of several names", "heartbeat_configure", `{"interval":60}`,
+			"refused: interval is no argument of heartbeat_configure; did you mean intervalSeconds or intervalMinutes or intervalHours"},
+		{"a name that holds one", "heartbeat_configure", `{"heartbeatIntervalMinutes":5}`,
+			"refused: heartbeatIntervalMinutes is no argument of heartbeat_configure; did you mean intervalMinutes"},
+		{"not one that was sent", "heartbeat_configure", `{"paused":true,"pausedReason":"x"}`, "noted: Ignored: pausedReason; " + configureTakes + "."},
+		{"but another one in it", "heartbeat_configure", `{"paused":true,"pausedMessage":"x"}`,
+			"refused: pausedMessage is no argument of heartbeat_configure; did you mean message"},
+		{"sent as null is not sent", "heartbeat_configure", `{"paused":null,"pausedReason":"x"}`,
+			"refused: pausedReason is no argument of heartbeat_configure; did you mean paused"},
+		{"any other name is ignored", "heartbeat_configure", `{"paused":true,"colour":"red"}`, "noted: Ignored: colour; " + configureTakes + "."},
+		{"unless there is nothing else", "heartbeat_configure", `{"colour":"red"}`,
+			"refused: it was given nothing that it takes (colour), and " + configureTakes},
+		{"two letters are no part", "heartbeat_configure", `{"paused":true,"me":"x"}`, "noted: Ignored: me; " + configureTakes + "."},
+		{"a tool without arguments ignores a name", "heartbeat_status", `{"verbose":true}`, "noted: Ignored: verbose; heartbeat_status takes no arguments."},
+		{"but not another tool's", "reminder_list", `{"id":"rem_x"}`, "refused: id is no argument of reminder_list but of reminder_cancel (reminder_list takes no arguments)"},
+		{"a reminder without a message", "reminder_add", `{"inHours":1}`, "refused: message is missing"},
+		{"a reminder without a time", "reminder_add", `{"message":"x"}`,
+			"refused: it does not say when: give a delay (inSeconds, inMinutes, inHours), or atIso, or an interval (everySeconds, everyMinutes, everyHours)"},
+		{"nothing at all", "reminder_add", `{}`,
+			"refused: message is missing; it does not say when: give a delay (inSeconds, inMinutes, inHours), or atIso, or an interval (everySeconds, everyMinutes, everyHours)"},
+		{"a delay of zero", "reminder_add", `{"message":"x","inSeconds":0}`, "ok"},
+		{"a delay with a time", "reminder_add", `{"message":"x","inHours":1,"inMinutes":1,"atIso":"2026-10-10"}`,
+			"refused: a delay (inMinutes, inHours) and atIso contradict each other: give one of them"},
+		{"an interval with a delay", "reminder_add", `{"message":"x","inHours":1,"everyHours":1}`, "ok"},
+		{"an interval with a time", "reminder_add", `{"message":"x","atIso":"2026-10-10","everyHours":1}`, "ok"},
+		{"an interval below five seconds", "reminder_add", `{"message":"x","everySeconds":4.999}`,
+			"refused: everySeconds must be 5 seconds or more, and is 4.999"},
+		{"a day that does not exist", "reminder_add", `{"message":"x","atIso":"2026-02-30"}`, `refused: atIso "2026-02-30": there is no day 2026-02-30`},
+		{"a slip tells what is missing", "reminder_add", `{"message":"x","everySecond":60}`,
+			"refused: everySecond is no argument of reminder_add; did you mean everySeconds"},
+		{"a name and its owner and what was meant", "reminder_add", `{"message":"x","inSeconds":1,"intervalSeconds":60}`,
+			"refused: intervalSeconds is no argument of reminder_add but of heartbeat_configure (" + addTakes + ")"},
+		{"no id", "reminder_cancel", `{}`, "refused: id is missing"},
+		{"an id by another name", "reminder_cancel", `{"ID":"rem_x"}`, "refused: ID is no argument of reminder_cancel; did you mean id"},
+		{"an id that is a number", "reminder_cancel", `{"id":7}`, "refused: id must be a text, not a number (7)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := parse(c.tool, c.arguments); got != c.want {
+				t.Errorf("%s %s:\n got %s\nwant %s", c.tool, c.arguments, got, c.want)
+			}
+		})
+	}
+}
+
+func TestTextsMayHave64KiB(t *testing.T) {
+	for _, c := range []struct {
+		n    int
+		want string
+	}{{64 << 10, "ok"}, {64<<10 + 1, "refused: message may have 65536 bytes at most, and has 65537"}} {
+		arguments := fmt.Sprintf(`{"inHours":1,"message":%q}`, strings.Repeat("x", c.n))
+		if got := parse("reminder_add", arguments); got != c.want {
+			t.Errorf("%d bytes: %s", c.n, got)
+		}
+	}
+}
+
+func TestLengthsAreKeptToTheMillisecond(t *testing.T) {
+	a, _, err := ParseAdd(json.RawMessage(`{"message":"x","inMinutes":0.1,"inSeconds":0.0015,"everyHours":0.1}`), time.UTC)
+	if err != nil || *a.DelayMs != 6002 || *a.EveryMs != 360_000 {
+		t.Fatalf("got %v %v, %v", *a.DelayMs, *a.EveryMs, err)
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	la, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"RFC 3339", "2026-10-10T08:02:36-07:00", "2026-10-10T15:02:36Z"},
+		{"a fraction", "2026-10-10T08:02:36.789Z", "2026-10-10T08:02:36.789Z"},
+		{"a comma", "2026-10-10T08:02:36,5Z", "2026-10-10T08:02:36.5Z"},
+		{"small letters", "2026-10-10t08:02:36z", "2026-10-10T08:02:36Z"},
+		{"without seconds", "2026-10-10T08:02+0200", "2026-10-10T06:02:00Z"},
+		{"an offset in hours", "2026-10-10T08:02-07", "2026-10-10T15:02:00Z"},
+		{"without an offset it is in the zone", "2026-10-10T08:02:36", "2026-10-10T15:02:36Z"},
+		{"a blank for the T", "2026-10-10 08:02", "2026-10-10T15:02:00Z"},
+		{"a day alone is its midnight", "2026-12-01", "2026-12-01T08:00:00Z"},
+		{"basic form", "20261010T080236Z", "2026-10-10T08:02:36Z"},
+		{"24:00 is the next midnight", "2026-12-01T24:00", "2026-12-02T08:00:00Z"},
+		{"as this server prints it", "2026-10-10T08:02:36-07:00 [America/Los_Angeles]", "2026-10-10T15:02:36Z"},
+		{"a zone in brackets", "2026-10-10T08:02[Europe/Berlin]", "2026-10-10T06:02:00Z"},
+		{"in a gap it moves forward by the gap", "2026-03-08T02:30", "2026-03-08T10:30:00Z"}, // 03:30 PDT
+		{"right before the gap", "2026-03-08T01:59:59", "2026-03-08T09:59:59Z"},
+		{"right after it", "2026-03-08T03:00", "2026-03-08T10:00:00Z"},
+		{"in an overlap it is the earlier", "2026-11-01T01:30", "2026-11-01T08:30:00Z"},
+		{"after the overlap", "2026-11-01T02:00", "2026-11-01T10:00:00Z"},
+		{"a leap day", "2028-02-29", "2028-02-29T08:00:00Z"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := ParseTime(c.text, la)
+			if err != nil || got.UTC().Format(time.RFC3339Nano) != c.want {
+				t.Errorf("%s: got %s, %v, want %s", c.text, got.UTC().Format(time.RFC3339Nano), err, c.want)
+			}
+		})
+	}
+	for _, text := range []string{
+		"", "tomorrow", "2026-02-30", "2026-02-29T00:00", "2026-13-01", "2026-00-10", "2026-10-10T25:00", "2026-10-10T24:01", "2026-10-10T08:60",
+		"2026-10-10T08:02:60Z", "2026-10-10T08:02:36+24:00", "0000-01-01", "2026-1-1", "10/10/2026", "2026-1010", "2026-10-10T0802:36",
+		"2026-10-10T08:02 [Mars/Olympus]", "2026-10-10T08:02:36+01:00 [America/Los_Angeles]", "9999-12-31T23:59:59-01:00", "1760000000", strings.Repeat("2", 1000),
+	} {
+		if at, err := ParseTime(text, la); err == nil {
+			t.Errorf("%q is %v", text, at)
+		}
+	}
+}
+
+// TestDistanceIsTheFullDamerauLevenshtein: the restricted one, in which no part is edited twice, says 3.
+func TestDistanceIsTheFullDamerauLevenshtein(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"ca", "abc", 2}, {"paused", "puased", 1}, {"message", "mesage", 1}, {"kitten", "sitting", 3}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("distance(%s, %s) = %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestEveryOneLetterSlipOfALongNameIsRefused(t *testing.T) {
+	tool := Find("reminder_add")
+	rapid.Check(t, func(t *rapid.T) {
+		a := rapid.SampledFrom(tool.Args).Draw(t, "argument")
+		at := rapid.IntRange(0, len(a.Name)-1).Draw(t, "at")
+		letter := rapid.StringMatching(`[a-z]`).Draw(t, "letter")
+		name := a.Name[:at] + letter + a.Name[at+rapid.IntRange(0, 1).Draw(t, "replace"):]
+		if tool.arg(name) != nil {
+			t.Skip("no slip but another argument")
+		}
+		got := parse("reminder_add", fmt.Sprintf(`{"message":"x","inSeconds":1,%q:1}`, name))
+		if !strings.HasPrefix(got, "refused: ") || !strings.Contains(got, a.Name) {
+			t.Fatalf("%s: %s", name, got)
+		}
+	})
+}
+
+func resolved(t *testing.T, raw json.RawMessage) *jsonschema.Resolved {
+	t.Helper()
+	var s jsonschema.Schema
+	if err := json.Unmarshal(raw, &s); err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestSchemaAndValidationAgree: what the schema refuses is refused, and what is refused for its type or range alone is
+// refused by the schema.
+func TestSchemaAndValidationAgree(t *testing.T) {
+	schema := resolved(t, Find("heartbeat_configure").InputSchema())
+	value := rapid.OneOf(
+		rapid.Map(rapid.Float64Range(-10, 1e7), func(f float64) any { return f }),
+		rapid.Map(rapid.Bool(), func(b bool) any { return b }),
+		rapid.SampledFrom([]any{"message", "silent", "x", "60", []any{}, map[string]any{}}),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		arguments := map[string]any{}
+		for _, a := range Find("heartbeat_configure").Args {
+			if rapid.Bool().Draw(t, a.Name) {
+				arguments[a.Name] = value.Draw(t, a.Name+"'s value")
+			}
+		}
+		raw, err := json.Marshal(arguments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := parse("heartbeat_configure", string(raw))
+		valid := schema.Validate(arguments) == nil
+		if !valid && !strings.HasPrefix(got, "refused") {
+			t.Fatalf("%s is not valid but %s", raw, got)
+		}
+		if valid && strings.HasPrefix(got, "refused") && !strings.Contains(got, "60 seconds or more") && !strings.Contains(got, "100 years") {
+			t.Fatalf("%s is valid but %s", raw, got)
+		}
+	})
+}
+
+func TestTableIsComplete(t *testing.T) {
+	size := 0
+	for _, tool := range All() {
+		resolved(t, tool.InputSchema())
+		resolved(t, tool.OutputSchema())
+		size += len(tool.Name) + len(tool.Description) + len(tool.InputSchema())
+		if tool.Title == "" || tool.Description == "" {
+			t.Errorf("%s lacks a title or a description", tool.Name)
+		}
+		for _, a := range tool.Args {
+			if a.Description == "" {
+				t.Errorf("%s.%s lacks a description", tool.Name, a.Name)
+			}
+		}
+	}
+	if size > 12_000 {
+		t.Errorf("names, descriptions and input schemas have %d characters", size)
+	}
+	if got := Nearest("remind_add"); got != "reminder_add" {
+		t.Errorf("the nearest of remind_add is %s", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("reminder_add", `{"message":"x","inSeconds":1}`)
+	f.Add("heartbeat_configure", `{"a":{"b":[null]},"message":"\ud800"}`)
+	f.Fuzz(func(t *testing.T, tool, arguments string) {
+		if Find(tool) == nil || !json.Valid([]byte(arguments)) {
+			return
+		}
+		if got := parse(tool, arguments); got == "" {
+			t.Fatal("no outcome")
+		}
+	})
+}
+
+func FuzzParseTime(f *testing.F) {
+	f.Add("2026-10-10T08:02:36.789-07:00 [America/Los_Angeles]")
+	f.Fuzz(func(t *testing.T, text string) {
+		at, err := ParseTime(text, time.UTC)
+		if err == nil && (at.Year() < 0 || at.Year() > 9999) {
+			t.Fatalf("%q is %v", text, at)
+		}
+	})
+}
