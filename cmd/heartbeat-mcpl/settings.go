@@ -92,7 +92,7 @@ func systemZone() *time.Location {
 	return zone
 }
 
-var keepForm = regexp.MustCompile(`^([0-9]{1,6})(d|h|m|w)$`)
+var keepForm = regexp.MustCompile(`^([1-9][0-9]{0,5})(d|h|m|w)$`)
 
 // keeping is how long old events are kept, 0 for ever. A length that is none is warned about: keeping everything loses
 // nothing.

@@ -31,6 +31,7 @@ type rig struct {
 	e      *Engine
 	host   *fakeHost
 	log    *bytes.Buffer
+	keep   time.Duration
 	step   atomic.Int64 // by how many nanoseconds the wall clock was stepped
 	cancel context.CancelFunc
 	ended  chan error
@@ -62,7 +63,7 @@ func (r *rig) start() {
 			Files: recovery.Files{
 				Config: filepath.Join(r.dir, "config.json"), Reminders: filepath.Join(r.dir, "reminders.json"), Journal: filepath.Join(r.dir, "journal"),
 			},
-			Version: "test", PID: 1, Zone: "UTC",
+			Version: "test", PID: 1, Zone: "UTC", Keep: r.keep,
 		},
 		Zone:  time.UTC,
 		Log:   slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), r.log}, nil)),
@@ -627,6 +628,36 @@ func TestChangeThatCannotBeJournalledIsSaidAndSavedLater(t *testing.T) {
 		if len(adds) != 2 || adds[1].Body.(*journal.Add).Message != "meanwhile" {
 			t.Errorf("adds: %+v", adds)
 		}
+	})
+}
+
+// TestOldSegmentsAreRemovedAndTheStateStays: what is older than HEARTBEAT_KEEP goes once a snapshot covers it, and the
+// next start needs no more than what is left (SPEC 9.4).
+func TestOldSegmentsAreRemovedAndTheStateStays(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.stop()
+		r.keep = time.Hour
+		r.start()
+		r.open()
+		r.call("heartbeat_configure", `{"paused":true}`)
+		kept := r.add(`{"message":"kept","inHours":1000}`)
+		text := strings.Repeat("x", 60_000)
+		for range 3 {
+			for range 40 {
+				id := r.add(fmt.Sprintf(`{"message":%q,"inHours":1000}`, text))
+				r.call("reminder_cancel", fmt.Sprintf(`{"id":%q}`, id))
+			}
+			r.pass(2 * time.Hour)
+		}
+		r.stop()
+		all := r.events(journal.KindAdd)
+		if len(all) > 80 {
+			t.Errorf("%d of 121 adds are still in the journal", len(all))
+		}
+		r.start()
+		r.open()
+		r.says("reminder_list", "1 reminder(s):", kept)
+		r.says("heartbeat_status", "PAUSED")
 	})
 }
 

@@ -44,6 +44,7 @@ type Host struct {
 	calls      map[string]chan json.RawMessage
 	others     []json.RawMessage // answers to no call of ours
 	pushes     []*Push
+	onPush     func(*Push)
 	stderr     []string
 	violations []string
 	changed    chan struct{} // closed and made anew whenever one of the above grew
@@ -144,6 +145,10 @@ func (h *Host) take(line []byte) {
 		p, err := h.newPush(m.ID, m.Params)
 		if err != nil {
 			h.violations = append(h.violations, err.Error()+": "+text)
+			return
+		}
+		if h.onPush != nil {
+			go h.onPush(p)
 			return
 		}
 		h.pushes = append(h.pushes, p)

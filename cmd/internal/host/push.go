@@ -52,6 +52,13 @@ func (h *Host) Push(ctx context.Context) (*Push, error) {
 	return p, err
 }
 
+// OnPush has f called for each further push, in a goroutine of its own, in place of [Host.Push].
+func (h *Host) OnPush(f func(*Push)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.onPush = f
+}
+
 // Text is the text that the model would read; empty for a silent wake.
 func (p *Push) Text() string {
 	text := ""
