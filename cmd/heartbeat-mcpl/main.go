@@ -8,11 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	_ "time/tzdata" // the time zone database is in the binary (SPEC 1.3)
 )
 
@@ -30,9 +33,14 @@ func run(args []string) int {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	root := newRoot()
-	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	var err error
+	if slices.Contains(args, "--stdio") {
+		err = serveHost(ctx, args) // hosts wait for it: the command tree would cost more than all else at start
+	} else {
+		root := newRoot()
+		root.SetArgs(args)
+		err = root.ExecuteContext(ctx)
+	}
 	var usage usageError
 	switch {
 	case err == nil:
@@ -45,11 +53,28 @@ func run(args []string) int {
 	return exitFailed
 }
 
+// serveHost is the command line of a host: flags alone.
+func serveHost(ctx context.Context, args []string) error {
+	var s settings
+	flags := pflag.NewFlagSet("heartbeat-mcpl", pflag.ContinueOnError)
+	flags.SetOutput(io.Discard) // what is wrong is said by run
+	flags.Bool("stdio", false, "")
+	s.register(flags)
+	switch err := flags.Parse(args); {
+	case errors.Is(err, pflag.ErrHelp):
+		return newRoot().Help()
+	case err != nil:
+		return usageError{err}
+	case flags.NArg() > 0:
+		return usageError{fmt.Errorf("--stdio takes no further words, and was given %q", flags.Arg(0))}
+	}
+	return serve(ctx, s)
+}
+
 // usageError is a command line that cannot be understood.
 type usageError struct{ error }
 
 func newRoot() *cobra.Command {
-	var stdio bool
 	var flags settings
 	root := &cobra.Command{
 		Use:   "heartbeat-mcpl",
@@ -66,16 +91,13 @@ func newRoot() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if !stdio {
-				cmd.SetOut(os.Stderr)
-				_ = cmd.Usage() // it writes to stderr alone, and there is nobody else to tell
-				return usageError{errors.New("nothing to do: give --stdio to serve a host, or a command")}
-			}
-			return serve(cmd.Context(), flags)
+			cmd.SetOut(os.Stderr)
+			_ = cmd.Usage() // it writes to stderr alone, and there is nobody else to tell
+			return usageError{errors.New("nothing to do: give --stdio to serve a host, or a command")}
 		},
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
-	root.Flags().BoolVar(&stdio, "stdio", false, "serve a host on stdin and stdout")
+	root.Flags().Bool("stdio", false, "serve a host on stdin and stdout")
 	flags.register(root.Flags())
 	root.AddCommand(newTry())
 	root.SetVersionTemplate("heartbeat-mcpl {{.Version}}\n")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -79,11 +80,19 @@ func (s *settings) zone(log *slog.Logger) *time.Location {
 	return zone
 }
 
-// systemZone is the system's zone by its IANA name, UTC where it has none.
+// systemZone is the system's zone by its IANA name, UTC where it has none. The library reads the name off the link
+// /etc/localtime; what it does not know is a TZ that is a path, and a system that names its zone in /etc/timezone.
 func systemZone() *time.Location {
-	name, err := tzlocal.RuntimeTZ()
-	if err != nil {
-		return time.UTC
+	name := ""
+	if tz, ok := os.LookupEnv("TZ"); ok {
+		var isPath bool
+		if _, name, isPath = strings.Cut(tz, "zoneinfo/"); !isPath {
+			name = strings.TrimPrefix(tz, ":")
+		}
+	} else if local, err := tzlocal.LocalTZ(); err == nil {
+		name = local
+	} else if text, err := os.ReadFile("/etc/timezone"); err == nil {
+		name = strings.TrimSpace(string(text))
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
