@@ -30,7 +30,7 @@ type rig struct {
 	dir    string
 	e      *Engine
 	host   *fakeHost
-	log    *bytes.Buffer
+	log    *lockedBuffer
 	keep   time.Duration
 	step   atomic.Int64 // by how many nanoseconds the wall clock was stepped
 	cancel context.CancelFunc
@@ -43,20 +43,26 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// lockedWriter lets the test read what the engine logs.
-type lockedWriter struct {
-	mu  *sync.Mutex
-	buf *bytes.Buffer
+// lockedBuffer lets the test read what the engine logs while it runs.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
 }
 
-func (w lockedWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.buf.Write(p)
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
 
 func (r *rig) start() {
-	r.host, r.log = &fakeHost{}, new(bytes.Buffer)
+	r.host, r.log = &fakeHost{}, new(lockedBuffer)
 	n := 0
 	r.e = New(Options{
 		Store: recovery.Options{
@@ -66,7 +72,7 @@ func (r *rig) start() {
 			Version: "test", PID: 1, Zone: "UTC", Keep: r.keep,
 		},
 		Zone:  time.UTC,
-		Log:   slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), r.log}, nil)),
+		Log:   slog.New(slog.NewTextHandler(r.log, nil)),
 		NewID: func() string { n++; return fmt.Sprintf("%x_%d", time.Now().UnixNano(), n) },
 		Wall:  func() time.Time { return time.Now().Round(0).Add(time.Duration(r.step.Load())) },
 	})
@@ -185,6 +191,12 @@ func (h *fakeHost) Call(_ string, params any, limit time.Duration, answer func(w
 
 func (h *fakeHost) Backlog() int64 { return 0 }
 
+func (h *fakeHost) answerWith(f func(*fakePush)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.answer = f
+}
+
 // pushes are those that came, which are then forgotten.
 func (h *fakeHost) pushes() []*fakePush {
 	h.mu.Lock()
@@ -249,7 +261,7 @@ func TestHeartbeatComesOncePerIntervalForDays(t *testing.T) {
 		r.open()
 		r.call("heartbeat_configure", `{"intervalHours":1}`)
 		begun := time.Now()
-		r.host.answer = (*fakePush).accept1
+		r.host.answerWith((*fakePush).accept1)
 		for range days * 24 {
 			time.Sleep(time.Hour)
 		}
@@ -446,6 +458,7 @@ func TestRefusedOnesWaitForAReason(t *testing.T) {
 		{"reminder_add", func(r *rig) { r.add(`{"message":"x","inHours":9}`) }},
 		{"reminder_cancel", func(r *rig) {
 			other := r.add(`{"message":"x","inHours":9}`)
+			synctest.Wait()
 			r.one().refuse("not now")
 			r.call("reminder_cancel", fmt.Sprintf(`{"id":%q}`, other))
 		}},
@@ -590,7 +603,7 @@ func TestThousandDueAtOnceAreAllJournalledBeforeTheyLeave(t *testing.T) {
 			r.add(`{"message":"x","inSeconds":1}`)
 		}
 		r.pass(time.Second)
-		r.host.answer = (*fakePush).accept1
+		r.host.answerWith((*fakePush).accept1)
 		r.policy(grantAll)
 		r.pass(time.Second)
 		if n := len(r.host.pushes()); n != 1500 {
