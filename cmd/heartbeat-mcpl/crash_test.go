@@ -18,33 +18,38 @@ var crashRounds = flag.Int("crash.rounds", 25, "how often the crash test kills t
 // ledger is what the host knows: what was answered, and what was taken.
 type ledger struct {
 	mu        sync.Mutex
-	set       map[string]bool // reminders whose reminder_add was answered
-	unsure    int             // reminder_adds that were not answered
-	cancelled map[string]bool // reminders whose cancel was answered
-	maybe     map[string]bool // reminders whose cancel was not answered
-	accepted  map[string]bool // event ids of pushes that were accepted, in time or not
-	taken     map[string]bool // reminders whose push was accepted
+	set       map[string]bool  // reminders whose reminder_add was answered
+	unsure    int              // reminder_adds that were not answered
+	cancelled map[string]place // reminders whose cancel was answered, and where
+	maybe     map[string]bool  // reminders whose cancel was not answered
+	accepted  map[string]bool  // event ids of pushes that were accepted, in time or not
+	taken     map[string]bool  // reminders whose push was accepted
 	sent      map[string]string
 }
+
+// place is where the server said something: as which line of which round's process.
+type place struct{ round, line int }
+
+func (p place) after(q place) bool { return p.round > q.round || p.round == q.round && p.line > q.line }
 
 // TestNothingAnsweredIsLostWhenTheServerIsKilled kills the server at random moments under load. Each time, after the
 // restart: every answered reminder is there unless it was cancelled or its push accepted, what was cancelled stays away, and
 // a push that went out without being accepted goes out again under the same event id.
 func TestNothingAnsweredIsLostWhenTheServerIsKilled(t *testing.T) {
 	h := newHome(t)
-	l := &ledger{set: map[string]bool{}, cancelled: map[string]bool{}, maybe: map[string]bool{}, accepted: map[string]bool{},
+	l := &ledger{set: map[string]bool{}, cancelled: map[string]place{}, maybe: map[string]bool{}, accepted: map[string]bool{},
 		taken: map[string]bool{}, sent: map[string]string{}}
 	for round := range *crashRounds {
 		s := h.start()
-		s.OnPush(func(p *host.Push) { l.pushed(t, p) })
+		s.OnPush(func(p *host.Push) { l.pushed(t, p, round) })
 		s.initialize(true)
 		s.policy(host.Grant)
 		l.check(t, s, round)
-		l.load(s)
+		l.load(s, round)
 		s.Kill()
 	}
 	s := h.start()
-	s.OnPush(func(p *host.Push) { l.pushed(t, p) })
+	s.OnPush(func(p *host.Push) { l.pushed(t, p, *crashRounds) })
 	s.initialize(true)
 	l.check(t, s, *crashRounds)
 	s.end()
@@ -52,7 +57,7 @@ func TestNothingAnsweredIsLostWhenTheServerIsKilled(t *testing.T) {
 }
 
 // load works on the server until a random moment.
-func (l *ledger) load(s *session) {
+func (l *ledger) load(s *session, round int) {
 	deadline := time.Now().Add(time.Duration(rand.IntN(60)) * time.Millisecond)
 	var waiting sync.WaitGroup
 	for time.Now().Before(deadline) {
@@ -70,7 +75,7 @@ func (l *ledger) load(s *session) {
 			if err != nil {
 				break
 			}
-			waiting.Go(func() { l.cancelAnswered(s, id, cancel) })
+			waiting.Go(func() { l.cancelAnswered(s, id, cancel, round) })
 		}
 		if rand.IntN(4) == 0 {
 			time.Sleep(time.Millisecond)
@@ -84,12 +89,18 @@ func (l *ledger) any() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id := range l.set {
-		if !l.cancelled[id] && !l.maybe[id] && !l.taken[id] {
+		if !l.gone(id) && !l.maybe[id] && !l.taken[id] {
 			l.maybe[id] = true // until the cancel is answered
 			return id
 		}
 	}
 	return ""
+}
+
+// gone says whether a reminder's cancel was answered.
+func (l *ledger) gone(id string) bool {
+	_, ok := l.cancelled[id]
+	return ok
 }
 
 func (l *ledger) added(s *session, add *host.Pending) {
@@ -111,7 +122,7 @@ func (l *ledger) added(s *session, add *host.Pending) {
 	}
 }
 
-func (l *ledger) cancelAnswered(s *session, id string, cancel *host.Pending) {
+func (l *ledger) cancelAnswered(s *session, id string, cancel *host.Pending, round int) {
 	raw, err := cancel.Wait(s.patience())
 	if err != nil {
 		return
@@ -120,12 +131,12 @@ func (l *ledger) cancelAnswered(s *session, id string, cancel *host.Pending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil && !r.IsError {
-		l.cancelled[id] = true
+		l.cancelled[id] = place{round, cancel.Line()}
 	}
 }
 
 // pushed accepts some pushes and leaves others without an answer.
-func (l *ledger) pushed(t *testing.T, p *host.Push) {
+func (l *ledger) pushed(t *testing.T, p *host.Push, round int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	id, _ := p.Origin["reminderId"].(string)
@@ -133,7 +144,7 @@ func (l *ledger) pushed(t *testing.T, p *host.Push) {
 		t.Errorf("reminder %s, never refused, was pushed as %s and as %s", id, old, p.EventID)
 	}
 	l.sent[id] = p.EventID
-	if l.cancelled[id] {
+	if c, ok := l.cancelled[id]; ok && (place{round, p.Line}).after(c) {
 		t.Errorf("reminder %s was pushed after its cancel was answered", id)
 	}
 	if rand.IntN(2) == 0 {
@@ -155,10 +166,10 @@ func (l *ledger) check(t *testing.T, s *session, round int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for id := range l.set {
-		if !there[id] && !l.cancelled[id] && !l.maybe[id] && !l.taken[id] {
+		if !there[id] && !l.gone(id) && !l.maybe[id] && !l.taken[id] {
 			t.Fatalf("round %d: reminder %s was answered and is gone", round, id)
 		}
-		if there[id] && l.cancelled[id] {
+		if there[id] && l.gone(id) {
 			t.Fatalf("round %d: reminder %s was cancelled and is back", round, id)
 		}
 	}

@@ -41,7 +41,8 @@ type Host struct {
 
 	mu         sync.Mutex
 	seq        int
-	calls      map[string]chan json.RawMessage
+	lines      int // how many the server has written
+	calls      map[string]*Pending
 	others     []json.RawMessage // answers to no call of ours
 	pushes     []*Push
 	onPush     func(*Push)
@@ -75,7 +76,7 @@ func Start(o Options) (*Host, error) {
 		return nil, err
 	}
 	cmd.Stdout, cmd.Stderr = outW, errW
-	h := &Host{cmd: cmd, stdin: stdin, reader: outR, calls: map[string]chan json.RawMessage{}, changed: make(chan struct{}), ended: make(chan struct{})}
+	h := &Host{cmd: cmd, stdin: stdin, reader: outR, calls: map[string]*Pending{}, changed: make(chan struct{}), ended: make(chan struct{})}
 	err = cmd.Start()
 	outW.Close()
 	errW.Close()
@@ -135,6 +136,7 @@ func (h *Host) take(line []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.grown()
+	h.lines++
 	text := strings.TrimSuffix(string(line), "\n")
 	if !strings.HasPrefix(text, "{") || json.Unmarshal([]byte(text), &m) != nil {
 		h.violations = append(h.violations, text)
@@ -154,9 +156,10 @@ func (h *Host) take(line []byte) {
 		h.pushes = append(h.pushes, p)
 		return
 	}
-	if answer, ok := h.calls[string(m.ID)]; ok {
+	if p, ok := h.calls[string(m.ID)]; ok {
 		delete(h.calls, string(m.ID))
-		answer <- raw
+		p.line = h.lines
+		p.answer <- raw
 		return
 	}
 	h.others = append(h.others, raw)
@@ -245,15 +248,19 @@ type Pending struct {
 	h      *Host
 	method string
 	answer chan json.RawMessage
+	line   int // set before answer is sent
 }
+
+// Line says as which of the server's lines the answer came, once [Pending.Wait] has returned it.
+func (p *Pending) Line() int { return p.line }
 
 // Send sends a request and does not wait.
 func (h *Host) Send(method string, params any) (*Pending, error) {
 	h.mu.Lock()
 	h.seq++
 	id := fmt.Sprint(h.seq)
-	p := &Pending{h, method, make(chan json.RawMessage, 1)}
-	h.calls[id] = p.answer
+	p := &Pending{h: h, method: method, answer: make(chan json.RawMessage, 1)}
+	h.calls[id] = p
 	h.mu.Unlock()
 	return p, h.write(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(id), "method": method, "params": params})
 }

@@ -21,15 +21,16 @@ type Push struct {
 		} `json:"content"`
 	} `json:"payload"`
 
-	At  time.Time // when it arrived
-	Raw json.RawMessage
+	At   time.Time // when it arrived
+	Line int       // as which of the server's lines
+	Raw  json.RawMessage
 
 	h  *Host
 	id json.RawMessage
 }
 
 func (h *Host) newPush(id, params json.RawMessage) (*Push, error) {
-	p := &Push{h: h, id: id, At: time.Now(), Raw: params}
+	p := &Push{h: h, id: id, At: time.Now(), Line: h.lines, Raw: params}
 	if err := json.Unmarshal(params, p); err != nil {
 		return nil, err
 	}
