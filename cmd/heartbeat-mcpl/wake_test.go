@@ -221,7 +221,7 @@ func TestBlockedWakesWaitAndSayWhy(t *testing.T) {
 			contains(t, s.call("heartbeat_status", nil), "delivery=BLOCKED ("+c.why)
 			contains(t, s.call("reminder_list", nil), "(overdue)", "wait: "+c.why)
 			contains(t, s.fail("heartbeat_trigger", nil), c.why)
-			s.logged("1 reminder will not fire while wakes are blocked")
+			s.logged("1 reminder will wait while wakes are blocked")
 			if got := s.policy(host.Grant); got != `{"accepted":true,"mode":"full","unavailableFeatures":[],"notes":[]}` {
 				t.Errorf("receipt: %s", got)
 			}

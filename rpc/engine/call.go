@@ -156,7 +156,7 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 	}
 	switch {
 	case args.At != nil:
-		event.FireAt, event.Fixed = args.At.UnixMilli(), true
+		event.FireAt, event.Fixed = max(0, args.At.UnixMilli()), true // views hold no time before 1970
 	case args.DelayMs != nil:
 		event.FireAt = now + *args.DelayMs
 	}
@@ -233,7 +233,7 @@ func (e *Engine) unpushable() []string {
 	if e.policy.Pushable() {
 		return nil
 	}
-	return []string{"No reminder will be pushed on this connection: " + e.policy.Blocked() + ". Reminders are kept, and are pushed when a host that allows it connects."}
+	return []string{"No reminder will be pushed on this connection: " + e.policy.Blocked() + ". " + e.policy.Remedy() + " Reminders are kept until then."}
 }
 
 func (e *Engine) cancelReminder(arguments json.RawMessage) reply {

@@ -50,12 +50,13 @@ type Engine struct {
 	inbox chan func()
 	done  chan struct{} // closed when the loop has ended
 
-	host   Host
-	store  *recovery.Store     // nil: another server holds the journal
-	held   *journal.HeldError  // who, then
-	policy mcpl.Policy         // what this connection's host allows
-	after  []func(saved error) // what waits for the commit of this turn
-	next   []func()            // what the loop handed to its own next turn
+	host        Host
+	store       *recovery.Store     // nil: another server holds the journal
+	held        *journal.HeldError  // who, then
+	policy      mcpl.Policy         // what this connection's host allows
+	initialized bool                // the handshake was done
+	after       []func(saved error) // what waits for the commit of this turn
+	next        []func()            // what the loop handed to its own next turn
 
 	due      *dueQueue
 	flights  map[string]*flight  // pushes without an answer, by event id
@@ -236,7 +237,9 @@ func (e *Engine) tryOpen() {
 	e.store, e.held = store, nil
 	e.rebuildQueue()
 	e.beginHeartbeat()
-	e.logWaiting()
+	if e.initialized {
+		e.logWaiting()
+	}
 	e.policyInForce()
 }
 

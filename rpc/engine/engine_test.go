@@ -702,3 +702,16 @@ func (r *rig) files() string {
 	}
 	return b.String()
 }
+
+func TestTimeBefore1970FiresAtOnceAndKeepsTheViewReadable(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		id := r.add(`{"message":"moon","atIso":"1960-01-01T00:00:00Z"}`)
+		r.stop()
+		r.start()
+		r.logged("unreadable", 0)
+		r.open()
+		if p := r.one(); p.params.Origin.ReminderID != id {
+			t.Errorf("%+v", p.params)
+		}
+	})
+}

@@ -12,6 +12,7 @@ import (
 func (e *Engine) Initialized(withMCPL bool) {
 	e.do(func() {
 		e.policy.Initialized(withMCPL)
+		e.initialized = true
 		e.policyAt = time.Time{}
 		if withMCPL {
 			e.policyAt = time.Now().Add(policyPatient)

@@ -210,6 +210,6 @@ func (e *Engine) logWaiting() {
 	if blocked == "" || e.store == nil || e.state().Len() == 0 {
 		return
 	}
-	e.o.Log.Info(text.Plural(e.state().Len(), "reminder")+" will not fire while wakes are blocked",
+	e.o.Log.Info(text.Plural(e.state().Len(), "reminder")+" will wait while wakes are blocked",
 		"due", e.due.countDue(e.now()), "why", blocked)
 }

@@ -77,6 +77,9 @@ func TestNotificationOnlyNarrows(t *testing.T) {
 	if _, err := p.Update(json.RawMessage(`{"effectiveCapabilities":["pushEvents"]}`)); err != nil || p.Blocked() != "" {
 		t.Errorf("the next request: %q, %v", p.Blocked(), err)
 	}
+	if _, err := p.Update(json.RawMessage(`{"effectiveCapabilities":7}`)); err == nil || p.Blocked() != BlockedNoPolicy {
+		t.Errorf("a malformed request after a notification and valid ones: %q, %v", p.Blocked(), err)
+	}
 	p.Initialized(false)
 	if p.Blocked() != BlockedMCPOnly || p.Pushable() {
 		t.Errorf("an MCP-only host: %q", p.Blocked())

@@ -31,11 +31,12 @@ var ErrMalformed = errors.New("malformed featureSets/update")
 
 // Policy is what one connection's host allows. The zero value is that of a connection before initialize.
 type Policy struct {
-	spoken   bool // the host negotiated MCPL
-	mcpOnly  bool // the host initialized without MCPL
-	noticed  bool // a featureSets/update came as a notification
-	grant    *grant
-	narrowed []string // disabled by notifications since the last request
+	spoken    bool // the host negotiated MCPL
+	mcpOnly   bool // the host initialized without MCPL
+	requested bool // a featureSets/update came as a request, valid or not
+	noticed   bool // one came as a notification
+	grant     *grant
+	narrowed  []string // disabled by notifications since the last request
 }
 
 // grant is a valid featureSets/update request.
@@ -53,7 +54,7 @@ func (p *Policy) Blocked() string {
 	switch {
 	case p.mcpOnly:
 		return BlockedMCPOnly
-	case p.grant == nil && p.noticed:
+	case p.noticed && !p.requested:
 		return BlockedNotificationOnly
 	case !p.spoken || p.grant == nil:
 		return BlockedNoPolicy
@@ -69,7 +70,7 @@ func (p *Policy) Blocked() string {
 
 // Pushable says whether this connection can come to carry a wake at all: its host speaks MCPL and knows that policy is a
 // request (SPEC 6.7).
-func (p *Policy) Pushable() bool { return !p.mcpOnly && (p.grant != nil || !p.noticed) }
+func (p *Policy) Pushable() bool { return !p.mcpOnly && (p.requested || !p.noticed) }
 
 // Remedy is what has to happen so that wakes can be sent, a sentence; empty while they can.
 func (p *Policy) Remedy() string {
@@ -106,7 +107,7 @@ type Unavailable struct {
 
 // Update takes a featureSets/update request. An error wraps [ErrMalformed]; the grant is cleared then.
 func (p *Policy) Update(params json.RawMessage) (Receipt, error) {
-	p.narrowed = nil
+	p.requested, p.narrowed = true, nil
 	g, err := parseGrant(params)
 	if err != nil {
 		p.grant = nil
