@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -356,16 +357,27 @@ func (f *faulty) WriteBatch(b *wal.Batch) error {
 	}
 	switch f.fault.kind {
 	case "short write":
-		firsts, _, err := segments(f.dir)
-		if err != nil {
+		newest := func() (string, int64) {
+			firsts, _, err := segments(f.dir)
+			if err != nil || len(firsts) == 0 {
+				return "", 0
+			}
+			path := segmentOf(f.dir, firsts[len(firsts)-1])
+			info, err := os.Stat(path)
+			if err != nil {
+				return "", 0
+			}
+			return path, info.Size()
+		}
+		path, before := newest()
+		if err := f.writer.WriteBatch(b); err != nil {
 			return err
 		}
-		file, err := os.OpenFile(segmentOf(f.dir, firsts[len(firsts)-1]), os.O_APPEND|os.O_WRONLY, 0)
-		if err != nil {
-			return err
+		now, after := newest()
+		if now != path {
+			before = 0
 		}
-		_, err = file.Write([]byte{0x80, 0x01, recordMagic, 1, 2, 3})
-		return errors.Join(err, file.Close(), &os.PathError{Op: "write", Err: syscall.ENOSPC})
+		return errors.Join(os.Truncate(now, before+(after-before)/2), &os.PathError{Op: "write", Err: syscall.ENOSPC})
 	case "written, but fsync failed":
 		if err := f.writer.WriteBatch(b); err != nil {
 			return err
@@ -444,6 +456,57 @@ func TestReserveLetsAnAppendThroughOnAFullDisk(t *testing.T) {
 	}
 	if all, damage := scanned(t, dir); len(all) != 4 || len(damage) != 0 {
 		t.Fatalf("records %v, damage %+v", indices(all), damage)
+	}
+}
+
+// TestWhatAnotherProgramDidToTheSegmentIsLeftAsItIs: a backup was restored, or a second writer got in, while the server ran.
+func TestWhatAnotherProgramDidToTheSegmentIsLeftAsItIs(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(path string, data []byte) []byte // returns what the file holds then
+	}{
+		{"replaced by another file", func(path string, data []byte) []byte {
+			other := append(slices.Clone(data), "another journal's records"...)
+			if err := errors.Join(os.Remove(path), os.WriteFile(path, other, 0o600)); err != nil {
+				panic(err)
+			}
+			return other
+		}},
+		{"written to", func(path string, data []byte) []byte {
+			other := append(slices.Clone(data), data...)
+			if err := os.WriteFile(path, other, 0o600); err != nil {
+				panic(err)
+			}
+			return other
+		}},
+		{"truncated", func(path string, data []byte) []byte {
+			if err := os.Truncate(path, 20); err != nil {
+				panic(err)
+			}
+			return data[:20]
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "journal")
+			l, err := Create(dir, Begin{ID: NewID().String(), Major: Major}, 1, LogOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			appendOne(t, l, 1)
+			path := segmentOf(dir, 1)
+			want := c.do(path, readFile(t, path))
+			for range 2 {
+				if err := l.Append([]Event{add(l.Last()+1, 2)}); err == nil {
+					t.Error("an append to it counts")
+				}
+			}
+			if err := l.Close(); err != nil {
+				t.Error(err)
+			}
+			if got := readFile(t, path); !bytes.Equal(got, want) {
+				t.Errorf("it holds %d bytes, not the %d that were put there", len(got), len(want))
+			}
+		})
 	}
 }
 

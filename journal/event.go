@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/json"
 	"strconv"
 	"time"
 )
@@ -71,136 +72,138 @@ type Event struct {
 // When is the event's time in UTC.
 func (e Event) When() time.Time { return time.UnixMilli(e.Time).UTC() }
 
-// Body is what one kind of event carries. All times are Unix milliseconds, all lengths milliseconds. Short keys
-// are stable for ever; a new field never changes the meaning of an old one.
+// Body is what one kind of event carries. All times are Unix milliseconds, all lengths milliseconds. The short msgpack keys
+// on disk and the JSON names that `replay --json` shows are stable for ever; a new field never changes the meaning of an
+// old one.
 type Body interface{ Kind() Kind }
 
 // Begin opens a journal. It is the first record, and its CRC is not seeded, so that the identity can be read from it.
 type Begin struct {
-	ID       string `msgpack:"id"`           // 16 random bytes in lower-case hex
-	Major    int    `msgpack:"v"`            // format version; a higher one is not opened
-	Minor    int    `msgpack:"m"`            // a higher one is read, unknown kinds and fields carried through
-	Replaces string `msgpack:"rp,omitempty"` // the copy that holds the damaged journal before this one
+	ID       string `msgpack:"id" json:"id"`                           // 16 random bytes in lower-case hex
+	Major    int    `msgpack:"v" json:"major"`                         // format version; a higher one is not opened
+	Minor    int    `msgpack:"m" json:"minor"`                         // a higher one is read, unknown kinds and fields carried through
+	Before   string `msgpack:"bf,omitempty" json:"before,omitempty"`   // the identity of the damaged journal whose records go on in this one, at the same indices
+	Replaces string `msgpack:"rp,omitempty" json:"replaces,omitempty"` // the copy that holds the damaged journal before this one
 }
 
 // Configure changes the heartbeat's settings: the fields that are not nil.
 type Configure struct {
-	By         Source  `msgpack:"by"`
-	IntervalMs *int64  `msgpack:"iv,omitempty"`
-	Paused     *bool   `msgpack:"pa,omitempty"`
-	Mode       *string `msgpack:"mo,omitempty"` // "message" or "silent"
-	Message    *string `msgpack:"ms,omitempty"`
-	Reanchor   bool    `msgpack:"ra,omitempty"` // the heartbeat's phase starts anew at the event's time (SPEC 5.2)
-	Extra      []byte  `msgpack:"xt,omitempty"` // JSON object: members of the config view that are not ours
-	ClearExtra bool    `msgpack:"xc,omitempty"` // such members were removed from the view
+	By         Source          `msgpack:"by" json:"by"`
+	IntervalMs *int64          `msgpack:"iv,omitempty" json:"intervalMs,omitempty"`
+	Paused     *bool           `msgpack:"pa,omitempty" json:"paused,omitempty"`
+	Mode       *string         `msgpack:"mo,omitempty" json:"deliveryMode,omitempty"` // "message" or "silent"
+	Message    *string         `msgpack:"ms,omitempty" json:"message,omitempty"`
+	Reanchor   bool            `msgpack:"ra,omitempty" json:"reanchor,omitempty"`   // the heartbeat's phase starts anew at the event's time (SPEC 5.2)
+	Extra      json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`      // JSON object: members of the config view that are not ours
+	ClearExtra bool            `msgpack:"xc,omitempty" json:"clearExtra,omitempty"` // such members were removed from the view
 }
 
 // Add sets a reminder. One whose ID is there already is replaced (an edit of the file) and keeps its place.
 type Add struct {
-	By        Source `msgpack:"by"`
-	ID        string `msgpack:"id"`
-	Message   string `msgpack:"ms"`
-	CreatedAt int64  `msgpack:"ca"`
-	FireAt    int64  `msgpack:"fa"`
-	EveryMs   int64  `msgpack:"ev,omitempty"` // 0: one-shot
-	Fixed     bool   `msgpack:"fx,omitempty"` // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
-	Extra     []byte `msgpack:"xt,omitempty"` // JSON object: members of the view's entry that are not ours
+	By        Source          `msgpack:"by" json:"by"`
+	ID        string          `msgpack:"id" json:"id"`
+	Message   string          `msgpack:"ms" json:"message"`
+	CreatedAt int64           `msgpack:"ca" json:"createdAt"`
+	FireAt    int64           `msgpack:"fa" json:"fireAt"`
+	EveryMs   int64           `msgpack:"ev,omitempty" json:"everyMs,omitempty"` // 0: one-shot
+	Fixed     bool            `msgpack:"fx,omitempty" json:"fixed,omitempty"`   // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
+	Extra     json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`   // JSON object: members of the view's entry that are not ours
 }
 
 // Cancel removes a reminder.
 type Cancel struct {
-	By Source `msgpack:"by"`
-	ID string `msgpack:"id"`
+	By Source `msgpack:"by" json:"by"`
+	ID string `msgpack:"id" json:"id"`
 }
 
 // Fire says that a wake is about to be pushed. An empty ID is the heartbeat.
 type Fire struct {
-	By       Source `msgpack:"by"`
-	ID       string `msgpack:"id,omitempty"`
-	EventID  string `msgpack:"ei"`
-	Due      int64  `msgpack:"du"`
-	Manual   bool   `msgpack:"mn,omitempty"` // heartbeat_trigger: the schedule does not move
-	Silent   bool   `msgpack:"si,omitempty"` // pushed without text (SPEC 7.1)
-	Fallback bool   `msgpack:"fb,omitempty"` // a refused silent tick, again in message mode (SPEC 7.2)
-	Again    bool   `msgpack:"ag,omitempty"` // EventID was sent before, without an answer (SPEC 6.6)
+	By       Source `msgpack:"by" json:"by"`
+	ID       string `msgpack:"id,omitempty" json:"id,omitempty"`
+	EventID  string `msgpack:"ei" json:"eventId"`
+	Due      int64  `msgpack:"du" json:"due"`
+	Manual   bool   `msgpack:"mn,omitempty" json:"manual,omitempty"`   // heartbeat_trigger: the schedule does not move
+	Silent   bool   `msgpack:"si,omitempty" json:"silent,omitempty"`   // pushed without text (SPEC 7.1)
+	Fallback bool   `msgpack:"fb,omitempty" json:"fallback,omitempty"` // a refused silent tick, again in message mode (SPEC 7.2)
+	Again    bool   `msgpack:"ag,omitempty" json:"again,omitempty"`    // EventID was sent before, without an answer (SPEC 6.6)
 }
 
 // Ack says that the host took a wake.
 type Ack struct {
-	ID          string `msgpack:"id,omitempty"`
-	EventID     string `msgpack:"ei"`
-	InferenceID string `msgpack:"in,omitempty"`
-	Late        bool   `msgpack:"lt,omitempty"` // answered after the limit
-	Duplicate   bool   `msgpack:"dp,omitempty"` // refused as a duplicate of one that was taken before
-	Next        int64  `msgpack:"nx,omitempty"` // a recurring reminder's next slot
+	ID          string `msgpack:"id,omitempty" json:"id,omitempty"`
+	EventID     string `msgpack:"ei" json:"eventId"`
+	InferenceID string `msgpack:"in,omitempty" json:"inferenceId,omitempty"`
+	Late        bool   `msgpack:"lt,omitempty" json:"late,omitempty"`      // answered after the limit
+	Duplicate   bool   `msgpack:"dp,omitempty" json:"duplicate,omitempty"` // refused as a duplicate of one that was taken before
+	Next        int64  `msgpack:"nx,omitempty" json:"next,omitempty"`      // a recurring reminder's next slot
 }
 
 // Refuse says that the host did not take a wake.
 type Refuse struct {
-	ID       string `msgpack:"id,omitempty"`
-	EventID  string `msgpack:"ei"`
-	Code     int64  `msgpack:"co,omitempty"` // JSON-RPC error code; 0 for accepted: false
-	Reason   string `msgpack:"rs"`
-	NoAnswer bool   `msgpack:"na,omitempty"` // nobody knows whether it arrived: the same EventID goes out again
+	ID       string `msgpack:"id,omitempty" json:"id,omitempty"`
+	EventID  string `msgpack:"ei" json:"eventId"`
+	Code     int64  `msgpack:"co,omitempty" json:"code,omitempty"` // JSON-RPC error code; 0 for accepted: false
+	Reason   string `msgpack:"rs" json:"reason"`
+	NoAnswer bool   `msgpack:"na,omitempty" json:"noAnswer,omitempty"` // nobody knows whether it arrived: the same EventID goes out again
 }
 
 // Drop says that a heartbeat fell due while wakes were blocked (SPEC 6.4).
 type Drop struct {
-	Due    int64  `msgpack:"du"`
-	Reason string `msgpack:"rs"`
+	Due    int64  `msgpack:"du" json:"due"`
+	Reason string `msgpack:"rs" json:"reason"`
 }
 
 // Start says that a server opened the journal.
 type Start struct {
-	Version string `msgpack:"ve"`
-	PID     int    `msgpack:"pi"`
-	Zone    string `msgpack:"tz"`
+	Version string `msgpack:"ve" json:"version"`
+	PID     int    `msgpack:"pi" json:"pid"`
+	Zone    string `msgpack:"tz" json:"zone"`
 }
 
 // Stop says that a server closed the journal.
 type Stop struct {
-	PID    int    `msgpack:"pi"`
-	Reason string `msgpack:"rs"`
+	PID    int    `msgpack:"pi" json:"pid"`
+	Reason string `msgpack:"rs" json:"reason"`
 }
 
 // Policy says what the host allows now.
 type Policy struct {
-	Allowed bool   `msgpack:"ok"`
-	Reason  string `msgpack:"rs,omitempty"` // why wakes are blocked
+	Allowed bool   `msgpack:"ok" json:"allowed"`
+	Reason  string `msgpack:"rs,omitempty" json:"reason,omitempty"` // why wakes are blocked
 }
 
 // Import says that a view was read into the journal; the events that follow from it stand behind it.
 type Import struct {
-	By      Source `msgpack:"by"` // ByImport at the first start, ByFile for an edit
-	File    string `msgpack:"fi"`
-	SHA256  string `msgpack:"sh"`           // of the file's bytes, lower-case hex
-	Changes int    `msgpack:"n"`            // how many events follow from it
-	Partial bool   `msgpack:"pt,omitempty"` // the file was usable in part (SPEC 3.3)
+	By      Source `msgpack:"by" json:"by"` // ByImport at the first start, ByFile for an edit
+	File    string `msgpack:"fi" json:"file"`
+	SHA256  string `msgpack:"sh" json:"sha256"`                      // of the file's bytes, lower-case hex
+	Changes int    `msgpack:"n" json:"changes"`                      // how many events follow from it
+	Partial bool   `msgpack:"pt,omitempty" json:"partial,omitempty"` // the file was usable in part (SPEC 3.3)
 }
 
 // SetAside says that something that could not be used was copied aside or cut off (SPEC 3).
 type SetAside struct {
-	File string `msgpack:"fi"`
-	Copy string `msgpack:"cp"`
-	Why  string `msgpack:"wy"`
-	Lost uint64 `msgpack:"lo,omitempty"` // records lost with it
+	File string `msgpack:"fi" json:"file"`
+	Copy string `msgpack:"cp" json:"copy"`
+	Why  string `msgpack:"wy" json:"why"`
+	Lost uint64 `msgpack:"lo,omitempty" json:"lost,omitempty"` // records lost with it
 }
 
 // Snapshot is one of Parts consecutive records that hold the whole state after the event before part 0.
 type Snapshot struct {
-	Part  uint32 `msgpack:"p"`
-	Parts uint32 `msgpack:"ps"`
-	Data  []byte `msgpack:"d"` // as package projection encodes it
+	Part  uint32 `msgpack:"p" json:"part"`
+	Parts uint32 `msgpack:"ps" json:"parts"`
+	Data  []byte `msgpack:"d" json:"-"` // as package projection encodes it
 }
 
 // Hole stands at an index whose record is lost.
 type Hole struct {
-	Why string `msgpack:"wy"`
+	Why string `msgpack:"wy" json:"why"`
 }
 
 // Clock says that the clock was set back by ShiftMs: whatever counts elapsed time moves back with it (SPEC 6.8).
 type Clock struct {
-	ShiftMs int64 `msgpack:"sh"`
+	ShiftMs int64 `msgpack:"sh" json:"shiftMs"`
 }
 
 func (*Begin) Kind() Kind     { return KindBegin }

@@ -87,6 +87,16 @@ func First(dir string) (string, error) {
 	return nameOf(firsts[0]), nil
 }
 
+// Begins is the first record of a journal, nil where another record is the first that can be read.
+func Begins(dir string) (*Begin, error) {
+	s, err := NewScanner(dir)
+	if err != nil || !s.Next() {
+		return nil, err
+	}
+	b, _ := s.Event().Body.(*Begin)
+	return b, nil
+}
+
 // meta is the folder's small file that repeats the identity, so that either can restore the other.
 type meta struct {
 	ID     string `json:"id"`
@@ -94,7 +104,11 @@ type meta struct {
 }
 
 func readMeta(dir string) (ID, bool) {
-	data, err := os.ReadFile(filepath.Join(dir, metaName))
+	path := filepath.Join(dir, metaName)
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return ID{}, false
+	}
+	data, err := os.ReadFile(path)
 	if err != nil {
 		return ID{}, false
 	}

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -44,11 +45,12 @@ type Log struct {
 	id  ID
 	o   LogOptions
 
-	w       writer // nil: the last append failed; the next one repairs first
-	last    uint64 // index of the last acknowledged record
-	tail    uint64 // first index of the segment that is written to
-	size    int64  // acknowledged bytes in it
-	buf     []byte
+	w       writer      // nil: the last append failed; the next one repairs first
+	last    uint64      // index of the last acknowledged record
+	tail    uint64      // first index of the segment that is written to
+	size    int64       // acknowledged bytes in it
+	file    os.FileInfo // which file that is
+	attempt []byte      // the frames of the append that failed last
 	appends int
 }
 
@@ -152,9 +154,6 @@ func (l *Log) open() error {
 	return nil
 }
 
-// Dir is the journal's folder.
-func (l *Log) Dir() string { return l.dir }
-
 // ID is the journal's identity.
 func (l *Log) ID() ID { return l.id }
 
@@ -187,6 +186,10 @@ func (l *Log) append(events []Event) error {
 			return err
 		}
 	}
+	if err := l.unchanged(); err != nil {
+		l.drop()
+		return err
+	}
 	batch, tail, size, err := l.batch(events)
 	if err != nil {
 		return err
@@ -194,16 +197,24 @@ func (l *Log) append(events []Event) error {
 	if err = l.w.WriteBatch(batch); err == nil && tail != l.tail {
 		err = SyncDir(l.dir) // the library does not make a new segment's name durable
 	}
+	var file os.FileInfo
 	if err == nil {
-		err = l.inPlace(tail, size)
+		file, err = l.inPlace(tail, size)
 	}
 	if err != nil {
 		l.drop()
+		_ = l.cutBack() // what stands in its way is said by the next append
 		return err
 	}
-	l.last, l.tail, l.size = events[len(events)-1].Index, tail, size
+	l.last, l.tail, l.size, l.file = events[len(events)-1].Index, tail, size, file
+	if l.attempt = l.attempt[:0]; cap(l.attempt) > mostKeptBuffer {
+		l.attempt = nil
+	}
 	return nil
 }
+
+// mostKeptBuffer is how much memory for frames is kept from one append to the next.
+const mostKeptBuffer = 1 << 20
 
 // batch encodes the events, and foretells the segment and its size after them: the library begins a new segment behind the
 // record that fills one.
@@ -213,15 +224,19 @@ func (l *Log) batch(events []Event) (batch *wal.Batch, tail uint64, size int64, 
 	if size > int64(l.o.SegmentSize) { // filled under a larger limit: the library begins a new one before it writes
 		tail, size = l.last+1, 0
 	}
+	var record []byte
+	l.attempt = l.attempt[:0]
 	for i, e := range events {
 		if want := l.last + 1 + uint64(i); e.Index != want {
 			return nil, 0, 0, fmt.Errorf("event %d in place of %d", e.Index, want)
 		}
-		if l.buf, err = appendRecord(l.buf[:0], l.id, e); err != nil {
+		if record, err = appendRecord(record[:0], l.id, e); err != nil {
 			return nil, 0, 0, err
 		}
-		batch.Write(e.Index, l.buf)
-		size += int64(len(binary.AppendUvarint(nil, uint64(len(l.buf)))) + len(l.buf))
+		batch.Write(e.Index, record)
+		before := len(l.attempt)
+		l.attempt = append(binary.AppendUvarint(l.attempt, uint64(len(record))), record...)
+		size += int64(len(l.attempt) - before)
 		if size >= int64(l.o.SegmentSize) {
 			tail, size = e.Index+1, 0
 		}
@@ -229,16 +244,28 @@ func (l *Log) batch(events []Event) (batch *wal.Batch, tail uint64, size int64, 
 	return batch, tail, size, nil
 }
 
-// inPlace makes sure that what was written is in the folder, not in a file that somebody removed or replaced.
-func (l *Log) inPlace(tail uint64, size int64) error {
-	info, err := os.Stat(filepath.Join(l.dir, nameOf(tail)))
+// unchanged makes sure that the segment that is written to is as it was left.
+func (l *Log) unchanged() error {
+	file, err := l.inPlace(l.tail, l.size)
+	if err == nil && l.file != nil && !os.SameFile(file, l.file) {
+		err = errors.New("its newest segment was replaced while the server ran")
+	}
+	if err == nil {
+		l.file = file
+	}
+	return err
+}
+
+// inPlace makes sure that a segment is in the folder, and not in a file that somebody removed or replaced.
+func (l *Log) inPlace(segment uint64, size int64) (os.FileInfo, error) {
+	info, err := os.Stat(filepath.Join(l.dir, nameOf(segment)))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("its newest segment was removed while the server ran: %w", err)
+		return nil, fmt.Errorf("its newest segment was removed while the server ran: %w", err)
 	}
 	if err == nil && info.Size() != size {
 		err = fmt.Errorf("its newest segment has %d bytes in place of %d: another program writes to it", info.Size(), size)
 	}
-	return err
+	return info, err
 }
 
 // drop gives up the library's handle after an error: it may hold half a record in memory, on disk, or both.
@@ -251,32 +278,64 @@ func (l *Log) drop() {
 
 // repair cuts the journal back to the last acknowledged record and opens it anew.
 func (l *Log) repair() error {
-	firsts, _, err := segments(l.dir)
-	if err != nil {
+	if err := l.cutBack(); err != nil {
 		return err
 	}
-	for _, first := range firsts {
-		if first > l.tail {
-			if err := os.Remove(filepath.Join(l.dir, nameOf(first))); err != nil {
-				return err
-			}
-		}
-	}
+	return l.open()
+}
+
+// cutBack takes away what a failed append left behind the last acknowledged record: bytes that it wrote, and no others.
+func (l *Log) cutBack() error {
 	path := filepath.Join(l.dir, nameOf(l.tail))
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
 	}
-	if info.Size() < l.size {
+	switch {
+	case l.file != nil && !os.SameFile(info, l.file):
+		return fmt.Errorf("%s was replaced while the server ran: it is left as it is", filepath.Base(path))
+	case info.Size() < l.size:
 		return fmt.Errorf("%s lost acknowledged bytes: it has %d of %d", filepath.Base(path), info.Size(), l.size)
 	}
-	if err := os.Truncate(path, l.size); err != nil {
+	data, err := os.ReadFile(path)
+	if err != nil {
 		return err
 	}
-	if err := errors.Join(syncPath(path), SyncDir(l.dir)); err != nil {
+	if !bytes.HasPrefix(l.attempt, data[l.size:]) {
+		return fmt.Errorf("%s holds what another program wrote behind byte %d: it is left as it is", filepath.Base(path), l.size)
+	}
+	if err := l.cutSegments(); err != nil {
 		return err
 	}
-	return l.open()
+	if int64(len(data)) == l.size {
+		return nil
+	}
+	return errors.Join(os.Truncate(path, l.size), syncPath(path), SyncDir(l.dir))
+}
+
+// cutSegments removes the segments that a failed append began.
+func (l *Log) cutSegments() error {
+	firsts, _, err := segments(l.dir)
+	if err != nil {
+		return err
+	}
+	for _, first := range firsts {
+		if first <= l.tail {
+			continue
+		}
+		path := filepath.Join(l.dir, nameOf(first))
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(l.attempt, data) {
+			return fmt.Errorf("%s is a segment that another program began: it is left as it is", nameOf(first))
+		}
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // makeReserve puts some space aside while there is some.

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -42,6 +43,20 @@ func tailBytes(dir string, d Damage) ([]byte, []string, error) {
 	return data, later, nil
 }
 
+// TailRecords is how many records a damaged tail seems to hold: 1 where it begins like a record that a crash tore, 0
+// where it does not (zero bytes), and 0 where it cannot be read.
+func TailRecords(dir string, d Damage) uint64 {
+	data, _, err := tailBytes(dir, d)
+	if err != nil || len(data) == 0 {
+		return 0
+	}
+	length, n := binary.Uvarint(data)
+	if n <= 0 || length < headerSize || length > headerSize+MaxBody || len(data) > n && data[n] != recordMagic {
+		return 0
+	}
+	return 1
+}
+
 // HashTail names the copy that [CutTail] makes, as [HashBytes] does.
 func HashTail(dir string, d Damage) (string, error) {
 	data, _, err := tailBytes(dir, d)
@@ -67,6 +82,9 @@ func CutTail(dir string, d Damage, copyPath string) error {
 		}
 	}
 	path := filepath.Join(dir, d.Segment)
+	if d.Offset == 0 { // no record is in it, and its name may be wrong, too
+		return errors.Join(os.Remove(path), SyncDir(dir))
+	}
 	if err := os.Truncate(path, d.Offset); err != nil {
 		return err
 	}

@@ -144,6 +144,9 @@ func readSegment(dir string, first uint64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if !info.Mode().IsRegular() {
+		return nil, &Error{Op: "read", Path: path, Err: errors.New("it is no regular file")}
+	}
 	if info.Size() > mostSegmentSize {
 		return nil, &Error{Op: "read", Path: path, Err: fmt.Errorf("it is larger than a segment can be (%d bytes)", info.Size())}
 	}

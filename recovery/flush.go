@@ -1,6 +1,8 @@
 package recovery
 
 import (
+	"errors"
+
 	"heartbeat-mcpl/projection"
 )
 
@@ -33,7 +35,7 @@ func (s *Store) viewRef() projection.ViewRef {
 	if s.log == nil {
 		return s.ref
 	}
-	return projection.ViewRef{ID: s.log.ID().String(), Index: min(s.state.Index, s.log.Last())}
+	return projection.ViewRef{ID: s.id.String(), Index: min(s.state.Index, s.log.Last())}
 }
 
 // viewIndex is the journalIndex of the reminders view. Where the state is ahead of the journal, the view shows more than
@@ -100,17 +102,24 @@ type flushJob struct {
 func (j *flushJob) run() {
 	config, reminders := j.views[0], j.views[1]
 	if j.writeReminders {
-		if j.overtaken = reminders.changed(); j.overtaken {
-			return
-		}
-		j.remindersErr = reminders.write(projection.RemindersView(j.all, j.index))
+		j.remindersErr = j.write(reminders, projection.RemindersView(j.all, j.index))
 	}
-	if !j.writeConfig || j.remindersErr != nil {
+	if !j.writeConfig || j.overtaken || j.remindersErr != nil {
 		return
 	}
-	if j.overtaken = config.changed(); j.overtaken {
-		return
+	j.configErr = j.write(config, projection.ConfigView(j.config, j.ref))
+	j.configDone = !j.overtaken
+}
+
+func (j *flushJob) write(v *view, data []byte) error {
+	if v.changed() {
+		j.overtaken = true
+		return nil
 	}
-	j.configErr = config.write(projection.ConfigView(j.config, j.ref))
-	j.configDone = true
+	err := v.replace(data)
+	if errors.Is(err, errOvertaken) {
+		j.overtaken = true
+		return nil
+	}
+	return err
 }

@@ -17,6 +17,9 @@ func DefaultJournalDir(config string) string {
 	return filepath.Join(filepath.Dir(resolve(config)), "heartbeat-journal")
 }
 
+// SameFile says whether two names lead to one file, be it there or not.
+func SameFile(a, b string) bool { return resolve(a) == resolve(b) }
+
 // Open opens the journal and the views in whatever state they are and brings them into step (SPEC 2, 3). The only errors
 // are of [journal.ErrHeld]'s kind: another server holds the journal, nothing was changed. Everything else that cannot be
 // used is said in [Store.Notes] and the log, and worked around.
@@ -37,8 +40,6 @@ func Open(o Options) (*Store, error) {
 		s.withoutJournal(now, err, config, reminders)
 		return s, nil
 	}
-	s.Record(now, &journal.Start{Version: o.Version, PID: o.PID, Zone: o.Zone})
-	s.setClock(now)
 	_ = s.Commit(now) // said by NotSaved, and tried again
 	s.Flush(now)
 	return s, nil
@@ -52,66 +53,121 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 		return err
 	}
 	hint, _ := journal.ParseID(config.said.Ref.ID)
-	empty, err := noJournal(dir)
-	if err != nil {
+	switch records, err := recordsIn(dir); {
+	case err != nil:
 		return err
-	}
-	if empty {
+	case records == nothing:
 		return s.firstStart(now, config, reminders)
+	case records == noRecord:
+		aside, err := moveEmptyAside(dir)
+		if err != nil {
+			return err
+		}
+		s.noteJournal(repairNote(dir, aside))
+		return s.firstStart(now, config, reminders, aside)
 	}
 	repairs, err := repair(dir, hint, now, s.o.Log)
 	if err != nil {
 		return err
 	}
-	was := shownBefore{config: config, reminders: reminders}
-	state, scanner, err := replay(dir, hint, 0, was.visit)
+	begin, err := journal.Begins(dir)
 	if err != nil {
 		return err
 	}
+	if begin != nil && begin.Before != "" && begin.Before == config.said.Ref.ID {
+		config.said.Ref.ID = begin.ID // a repair carried the records over, at their indices
+	}
+	was := shownBefore{config: config, reminders: reminders}
+	r, err := replay(dir, hint, 0, was.visit)
+	if err != nil {
+		return err
+	}
+	state, scanner := r.state, r.scanner
 	if d := scanner.Damage(); len(d) > 0 {
 		return fmt.Errorf("the journal is still damaged after its repair (%s in %s)", d[0].Why, d[0].Segment)
 	}
 	if s.log, err = journal.OpenLog(dir, scanner.ID(), scanner.Last(), journal.LogOptions{Log: s.o.Log}); err != nil {
 		return err
 	}
-	s.state, s.newest = state, state.TimeMs
+	s.state, s.id, s.newest = state, s.log.ID(), state.TimeMs
 	s.state.Rewind(scanner.Last())
+	s.fillLostIndices(now, config)
+	s.started(now)
 	for _, r := range repairs {
+		s.noteJournal(repairNote(dir, r))
 		s.Record(now, r)
-		s.journalNote = repairNote(s.o.Journal, r)
+	}
+	if !r.whole {
+		s.sayBeginningLost(now)
 	}
 	s.settleViews(now, config, reminders, &was)
+	if !r.whole {
+		s.recordSnapshot(now) // from here on the state is whole again
+	}
 	return nil
 }
 
-// noJournal says whether there is no journal in dir yet.
-func noJournal(dir string) (bool, error) {
+// sayBeginningLost notices that the oldest segments are gone without a snapshot that covers them, which no retention does.
+func (s *Store) sayBeginningLost(now int64) {
+	first, err := journal.First(s.o.Journal)
+	if err != nil {
+		first = "its first segment"
+	}
+	why := "it begins with " + first + ", and neither the records before it nor a snapshot of them is there"
+	note := fmt.Sprintf("The journal %s lost its beginning (%s): what the rest of it and the two files show is kept.", s.o.Journal, why)
+	s.noteJournal(note)
+	s.o.Log.Error(note)
+	s.Record(now, &journal.SetAside{File: s.o.Journal, Why: why})
+}
+
+// What there may be in a journal's place.
+type records int
+
+const (
+	nothing  records = iota // no journal was ever there
+	noRecord                // a journal's folder that lost its records
+	some
+)
+
+// recordsIn looks what is in a journal's place.
+func recordsIn(dir string) (records, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return true, nil
+		return nothing, nil
 	}
 	if err != nil {
-		return false, err
+		return nothing, err
 	}
+	found := nothing
 	for _, e := range entries {
-		if len(e.Name()) >= 20 {
-			return false, nil
+		info, err := e.Info()
+		if err != nil {
+			return nothing, err
+		}
+		if found = noRecord; len(e.Name()) >= 20 && info.Size() > 0 {
+			return some, nil
 		}
 	}
-	return true, nil
+	return found, nil
 }
 
 // firstStart makes a journal and imports the views that are there (SPEC 2.4): a drop-in upgrade.
-func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFile) error {
+func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFile, repairs ...*journal.SetAside) error {
 	if old := config.said.Ref.ID; old != "" {
-		s.o.Log.Warn("the journal that "+s.config.name+" was written with is not there: a new one is made, from what the files show", "journal", s.o.Journal, "missing id", old)
+		note := fmt.Sprintf("The journal that %s was written with is not in %s: what the files show is kept in a new one, and what happened before cannot be shown.", s.config.name, s.o.Journal)
+		s.noteJournal(note)
+		s.o.Log.Error(note, "missing id", old)
 	}
 	log, err := journal.Create(s.o.Journal, journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor}, now, journal.LogOptions{Log: s.o.Log})
 	if err != nil {
 		return err
 	}
-	s.log, s.first = log, true
+	s.log, s.id, s.first = log, log.ID(), true
 	s.state.Apply(journal.Event{Index: 1, Time: now, Kind: journal.KindBegin, Body: &journal.Begin{}})
+	s.started(now)
+	for _, r := range repairs {
+		s.Record(now, r)
+	}
 	s.takeInConfig(now, journal.ByImport, *config, projection.DefaultConfig())
 	s.takeInReminders(now, journal.ByImport, *reminders, 0)
 	s.first = false
@@ -154,8 +210,7 @@ func (w *shownBefore) compareReminders(state *projection.State) {
 
 // settleViews tells for each view whether it is stale, edited or damaged, and takes in what was edited (SPEC 2.5).
 func (s *Store) settleViews(now int64, config *configFile, reminders *remindersFile, was *shownBefore) {
-	s.fillLostIndices(now, config)
-	ours := config.said.Ref.ID == "" || config.said.Ref.ID == s.log.ID().String()
+	ours := config.said.Ref.ID == "" || config.said.Ref.ID == s.id.String()
 	if !ours {
 		config.said.Ref, reminders.said.Index = projection.ViewRef{}, 0
 	}
@@ -207,7 +262,7 @@ const mostLost = 1 << 20
 // Their indices are never used again; what they did is in the views, and taken in from there.
 func (s *Store) fillLostIndices(now int64, config *configFile) {
 	ref, last := config.said.Ref, s.state.Index
-	if config.err != nil || ref.ID != s.log.ID().String() || ref.Index <= last || ref.Index-last > mostLost {
+	if config.err != nil || ref.ID != s.id.String() || ref.Index <= last || ref.Index-last > mostLost {
 		return
 	}
 	lost := ref.Index - last
@@ -217,24 +272,41 @@ func (s *Store) fillLostIndices(now int64, config *configFile) {
 	}
 	s.Record(now, holes...)
 	s.Record(now, &journal.SetAside{File: s.o.Journal, Why: "its newest records are gone", Lost: lost})
-	s.journalNote = fmt.Sprintf("The journal %s lost its newest %s (the last one that %s names is %d, the journal ended at %d): what the two files show is kept.",
+	note := fmt.Sprintf("The journal %s lost its newest %s (the last one that %s names is %d, the journal ended at %d): what the two files show is kept.",
 		s.o.Journal, plural(int(lost), "record", "records"), s.config.name, ref.Index, last)
-	s.o.Log.Error(s.journalNote)
+	s.noteJournal(note)
+	s.o.Log.Error(note)
 }
 
-// withoutJournal makes the server run on the views and memory (SPEC 3.5, last sentence).
+// withoutJournal makes the server run on the views and memory (SPEC 3.5, last sentence), and on what the journal still
+// shows: one that cannot be repaired, because the disk is full, may be read all the same.
 func (s *Store) withoutJournal(now int64, why error, config configFile, reminders remindersFile) {
 	s.log = nil
+	note := fmt.Sprintf("The journal %s cannot be used (%v): it is left untouched; the server runs on what can be read of it, on %s, %s and memory, and what happens is not journalled.",
+		s.o.Journal, why, s.config.name, s.reminders.name)
+	s.noteJournal(note)
+	s.o.Log.Error(note)
+	defer func() { s.fresh = s.fresh[:0] }()
+	was := shownBefore{config: &config, reminders: &reminders}
+	if r, err := replay(s.o.Journal, journal.ID{}, 0, was.visit); err == nil && r.whole {
+		s.state, s.id = r.state, r.scanner.ID()
+		read := r.state.Index
+		s.settleViews(now, &config, &reminders, &was)
+		s.ref, s.shownIndex = projection.ViewRef{ID: s.id.String(), Index: read}, read
+		return
+	}
 	s.state = projection.New()
 	s.state.Apply(journal.Event{Index: 1, Time: now, Kind: journal.KindBegin, Body: &journal.Begin{}})
-	s.journalNote = fmt.Sprintf("The journal %s cannot be used (%v): it is left untouched; the server runs on %s, %s and memory, and what happens is not journalled.",
-		s.o.Journal, why, s.config.name, s.reminders.name)
-	s.o.Log.Error(s.journalNote)
 	s.takeInConfig(now, journal.ByFile, config, projection.DefaultConfig())
 	s.takeInReminders(now, journal.ByFile, reminders, 0)
 	s.shownConfig, s.shown, s.shownIndex = s.state.Config, s.state.RemindersDigest(), reminders.said.Index
 	s.ref = config.said.Ref
-	s.fresh = s.fresh[:0]
+}
+
+// started begins this server's run in the journal.
+func (s *Store) started(now int64) {
+	s.Record(now, &journal.Start{Version: s.o.Version, PID: s.o.PID, Zone: s.o.Zone})
+	s.setClock(now)
 }
 
 // setClock notices that the clock was set back while no server ran: the journal's newest event lies in the future.
@@ -246,7 +318,13 @@ func (s *Store) setClock(now int64) {
 	}
 }
 
+func (s *Store) noteJournal(sentence string) { s.journalNotes = append(s.journalNotes, sentence) }
+
 func repairNote(dir string, r *journal.SetAside) string {
-	return fmt.Sprintf("The journal %s was damaged (%s): %s lost, every whole record is kept; the damaged part is in %s.",
-		dir, r.Why, plural(int(r.Lost), "record is", "records are"), filepath.Base(r.Copy))
+	lost := ""
+	if r.Lost > 0 {
+		lost = plural(int(r.Lost), "record is", "records are") + " lost, "
+	}
+	return fmt.Sprintf("The journal %s was damaged (%s): %severy whole record is kept; the damaged part is in %s.",
+		dir, r.Why, lost, filepath.Base(r.Copy))
 }

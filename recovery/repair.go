@@ -90,23 +90,29 @@ func cutTail(dir string, d journal.Damage) (*journal.SetAside, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := dir + ".unreadable-" + hash
+	to, lost := dir+".unreadable-"+hash, journal.TailRecords(dir, d)
 	if err := journal.CutTail(dir, d, to); err != nil {
 		return nil, err
 	}
-	return &journal.SetAside{File: filepath.Join(dir, d.Segment), Copy: to, Lost: 1,
+	return &journal.SetAside{File: filepath.Join(dir, d.Segment), Copy: to, Lost: lost,
 		Why: fmt.Sprintf("%s at the end of %s, from byte %d on (%d bytes)", d.Why, d.Segment, d.Offset, d.Length)}, nil
 }
 
 // rewrite keeps the damaged folder whole under another name and puts a new one with every good record in its place. A
 // crash in between leaves either the old folder, or the new one under its working name for [finishRewrite].
 func rewrite(dir string, damage []journal.Damage, now int64, log *slog.Logger) (*journal.SetAside, error) {
-	hash, err := journal.HashDir(dir)
+	kept, err := asideName(dir)
 	if err != nil {
 		return nil, err
 	}
-	kept := dir + ".unreadable-" + hash
-	begin := journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor, Replaces: filepath.Base(kept)}
+	scanner, err := journal.NewScanner(dir)
+	if err != nil {
+		return nil, err
+	}
+	begin := journal.Begin{
+		ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor,
+		Before: scanner.ID().String(), Replaces: filepath.Base(kept),
+	}
 	_, lost, err := journal.Rewrite(dir, rewriteDir(dir), begin, now, journal.LogOptions{Log: log})
 	if err != nil {
 		return nil, err
@@ -122,6 +128,27 @@ func rewrite(dir string, damage []journal.Damage, now int64, log *slog.Logger) (
 	}
 	d := damage[0]
 	return &journal.SetAside{File: dir, Copy: kept, Lost: lost, Why: fmt.Sprintf("%s in %s at byte %d", d.Why, d.Segment, d.Offset)}, nil
+}
+
+// asideName is the name under which a journal's folder is kept whole.
+func asideName(dir string) (string, error) {
+	hash, err := journal.HashDir(dir)
+	return dir + ".unreadable-" + hash, err
+}
+
+// moveEmptyAside keeps a folder that is a journal's, but holds no record.
+func moveEmptyAside(dir string) (*journal.SetAside, error) {
+	kept, err := asideName(dir)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.RemoveAll(kept); err != nil { // as empty as this one
+		return nil, err
+	}
+	if err := errors.Join(os.Rename(dir, kept), journal.SyncDir(filepath.Dir(dir))); err != nil {
+		return nil, err
+	}
+	return &journal.SetAside{File: dir, Copy: kept, Why: "its folder holds no record"}, nil
 }
 
 func rewriteDir(dir string) string { return dir + ".rewrite" }

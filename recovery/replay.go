@@ -1,27 +1,36 @@
 package recovery
 
 import (
+	"errors"
+	"fmt"
+
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 )
 
+// replayed is what a replay came to.
+type replayed struct {
+	state   *projection.State
+	scanner *journal.Scanner
+	whole   bool // false: neither the beginning nor a snapshot was left, the state is of what the rest says
+}
+
 // replay folds the journal in dir up to the event at index to (0: to its end), strictly read-only. It starts at the
 // newest complete snapshot that is not after to, so that its length does not grow with the journal's age (SPEC 9.4). visit, if not nil, is
 // called with the state after each event that was folded.
-func replay(dir string, hint journal.ID, to uint64, visit func(*projection.State)) (*projection.State, *journal.Scanner, error) {
+func replay(dir string, hint journal.ID, to uint64, visit func(*projection.State)) (r replayed, err error) {
 	from, err := journal.FindSnapshot(dir, hint)
 	if err != nil {
-		return nil, nil, err
+		return r, err
 	}
 	if to > 0 && from > to {
 		from = 0
 	}
-	state, scanner, err := fold(dir, hint, from, to, visit)
-	if err == nil && state == nil {
-		// No start that holds the whole state is left: what the events say is all there is.
-		state, scanner, err = foldOnto(projection.New(), dir, hint, to, visit)
+	r.state, r.scanner, err = fold(dir, hint, from, to, visit)
+	if r.whole = r.state != nil; err == nil && !r.whole {
+		r.state, r.scanner, err = foldOnto(projection.New(), dir, hint, to, visit)
 	}
-	return state, scanner, err
+	return r, err
 }
 
 // fold replays from the record at index from. The state is nil when neither the journal's first record nor a complete
@@ -34,33 +43,20 @@ func fold(dir string, hint journal.ID, from, to uint64, visit func(*projection.S
 	if from > 0 {
 		scanner.Seek(from)
 	}
-	var state *projection.State
-	var parts []journal.Event
+	var f folding
 	for scanner.Next() {
 		e := scanner.Event()
 		if to > 0 && e.Index > to {
 			break
 		}
-		switch {
-		case state != nil:
-			state.Apply(e)
-		case e.Index == 1:
-			state = projection.New()
-			state.Apply(e)
-		default:
-			if parts = nextPart(parts, e); !complete(parts) {
-				continue
-			}
-			if state, err = projection.LoadSnapshot(parts); err != nil {
-				return nil, nil, err
-			}
-			parts = nil
+		if _, err := f.take(e); err != nil && f.state == nil {
+			return nil, nil, err
 		}
-		if visit != nil {
-			visit(state)
+		if visit != nil && f.state != nil {
+			visit(f.state)
 		}
 	}
-	return state, scanner, scanner.Err()
+	return f.state, scanner, scanner.Err()
 }
 
 func foldOnto(state *projection.State, dir string, hint journal.ID, to uint64, visit func(*projection.State)) (*projection.State, *journal.Scanner, error) {
@@ -79,6 +75,31 @@ func foldOnto(state *projection.State, dir string, hint journal.ID, to uint64, v
 		}
 	}
 	return state, scanner, scanner.Err()
+}
+
+// folding makes the state out of a journal's records in order: from the first record on, or from the first whole snapshot
+// where the first record is gone. The state is nil before that.
+type folding struct {
+	state *projection.State
+	parts []journal.Event // of a snapshot that is not whole yet
+}
+
+// take folds one event. It returns the state that the event completes a snapshot of, nil for none.
+func (f *folding) take(e journal.Event) (snapshot *projection.State, err error) {
+	if f.parts = nextPart(f.parts, e); complete(f.parts) {
+		snapshot, err = projection.LoadSnapshot(f.parts)
+		f.parts = nil
+	}
+	switch {
+	case f.state != nil:
+		f.state.Apply(e)
+	case e.Index == 1:
+		f.state = projection.New()
+		f.state.Apply(e)
+	case snapshot != nil:
+		f.state = snapshot
+	}
+	return snapshot, err
 }
 
 // nextPart is the run of snapshot parts with e added, or begun anew by it.
@@ -103,11 +124,24 @@ func complete(parts []journal.Event) bool {
 	return len(parts) == int(b.Parts)
 }
 
+// StateAt is the state that the journal in dir projected at index (0: at its end), read without taking anything. An
+// error wraps [ErrForgotten] where the records that it would be made of are gone.
+func StateAt(dir string, index uint64) (*projection.State, error) {
+	r, err := replay(dir, journal.ID{}, index, nil)
+	if err == nil && !r.whole {
+		err = fmt.Errorf("the state at record %d: %w", index, ErrForgotten)
+	}
+	return r.state, err
+}
+
+// ErrForgotten says that a state cannot be known.
+var ErrForgotten = errors.New("the journal no longer holds its beginning or a snapshot from before")
+
 // Peek is the state that the journal in dir holds, read without taking anything (SPEC 1.5: a server that waits for the
 // journal answers from it).
 func Peek(dir string) (*projection.State, error) {
-	state, _, err := replay(dir, journal.ID{}, 0, nil)
-	return state, err
+	r, err := replay(dir, journal.ID{}, 0, nil)
+	return r.state, err
 }
 
 // stateAt is what the journal on disk projected at index; the state of an empty journal for 0, and the current state
@@ -116,13 +150,13 @@ func (s *Store) stateAt(index uint64) *projection.State {
 	if index == 0 && s.first {
 		return projection.New()
 	}
-	if s.log == nil || index == 0 || index >= s.state.Index {
+	if s.id == (journal.ID{}) || index == 0 || index >= s.state.Index {
 		return s.state
 	}
-	state, _, err := replay(s.log.Dir(), s.log.ID(), index, nil)
-	if err != nil || state.Index != index {
+	r, err := replay(s.o.Journal, s.id, index, nil)
+	if err != nil || r.state.Index != index {
 		s.o.Log.Warn("the journal could not be read back; the edited file is compared with the current state", "index", index, "err", err)
 		return s.state
 	}
-	return state
+	return r.state
 }

@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -51,6 +52,7 @@ type Store struct {
 
 	lock *journal.Lock
 	log  *journal.Log // nil: no journal can be used (SPEC 3.5)
+	id   journal.ID   // of the journal that the state was read from; zero: from none
 
 	fresh   []journal.Event // recorded since the last Commit
 	backlog []journal.Event // recorded before, not appended yet
@@ -67,10 +69,11 @@ type Store struct {
 	dirtyReminders bool
 	flushing       *flushJob
 
-	journalNote string // SPEC 3.6 about the journal
-	first       bool   // the journal is being made: there is nothing to rebuild a view from
-	newest      int64  // time of the newest event that was there at the start
-	edited      bool   // edits were taken in since the last Edited
+	journalNotes []string // SPEC 3.6 about the journal
+	first        bool     // the journal is being made: there is nothing to rebuild a view from
+	newest       int64    // time of the newest event that was there at the start
+	edited       bool     // edits were taken in since the last Edited
+	closing      bool     // nothing can be waited for any more
 }
 
 // State is the current state. It changes by Record alone.
@@ -150,7 +153,7 @@ func (s *Store) retain(now int64, snapshot uint64) {
 	if s.o.Keep <= 0 {
 		return
 	}
-	n, err := journal.Retain(s.log.Dir(), now-s.o.Keep.Milliseconds(), snapshot)
+	n, err := journal.Retain(s.o.Journal, now-s.o.Keep.Milliseconds(), snapshot)
 	if err != nil {
 		s.o.Log.Warn("old segments of the journal could not be removed", "err", err)
 	}
@@ -198,10 +201,7 @@ func (s *Store) NotSaved() error { return s.saveErr }
 
 // Notes are the sentences that a reply must carry when it shows or counts what the files hold (SPEC 3.6).
 func (s *Store) Notes(config, reminders bool) []string {
-	var notes []string
-	if s.journalNote != "" {
-		notes = append(notes, s.journalNote)
-	}
+	notes := slices.Clone(s.journalNotes)
 	if config {
 		notes = append(notes, s.config.sentences()...)
 	}
@@ -236,6 +236,7 @@ func (s *Store) Flush(now int64) {
 
 // Close writes the stop event and the views and lets the journal go (SPEC 1.4).
 func (s *Store) Close(now int64, reason string) error {
+	s.closing = true
 	s.Record(now, &journal.Stop{PID: s.o.PID, Reason: reason})
 	err := s.Commit(now)
 	s.Flush(now)

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -20,22 +22,63 @@ func (s *Store) TakeInEdits(now int64) bool {
 		return false
 	}
 	before := s.state.Index
-	if s.config.locked == "" && s.config.changed() {
-		s.takeInConfig(now, journal.ByFile, readConfig(s.config), s.shownConfig)
-		s.dirtyConfig = true
-	}
-	if s.reminders.locked == "" && s.reminders.changed() {
-		file := readReminders(s.reminders, now)
-		if file.err != nil || file.partial() || projection.DigestReminders(file.said.Reminders) != s.shown {
-			s.takeInReminders(now, journal.ByFile, file, s.shownIndex)
+	if v := s.config; v.locked == "" && v.changed() {
+		seen := v.seen
+		file := readConfig(v)
+		if !s.beingSaved(v, seen, file.err, file.said.Problems) {
+			s.takeInConfig(now, journal.ByFile, file, s.baseConfig(file.said.Ref))
+			s.dirtyConfig = true
 		}
-		s.dirtyReminders = true
+	}
+	if v := s.reminders; v.locked == "" && v.changed() {
+		seen := v.seen
+		file := readReminders(v, now)
+		if !s.beingSaved(v, seen, file.err, file.said.Problems) {
+			if file.err != nil || file.partial() || projection.DigestReminders(file.said.Reminders) != s.shown {
+				s.takeInReminders(now, journal.ByFile, file, s.baseIndex(file.said.Index))
+			}
+			s.dirtyReminders = true
+		}
 	}
 	if s.state.Index == before {
 		return false
 	}
 	s.edited = true
 	return true
+}
+
+// savePatience is how long a view must have been left alone before what is wrong with it counts: programs that save in
+// place leave half a file for a moment.
+const savePatience = 2 * time.Second
+
+// beingSaved says whether somebody seems to be writing a view just now. It then counts as not read yet, and is not written.
+func (s *Store) beingSaved(v *view, seen os.FileInfo, err error, problems []string) bool {
+	if s.closing || v.seen == nil || !errors.Is(err, projection.ErrDamaged) && len(problems) == 0 {
+		return false
+	}
+	age := s.o.Now().Sub(v.seen.ModTime())
+	if age < 0 || age >= savePatience {
+		return false
+	}
+	v.seen = seen
+	return true
+}
+
+// baseConfig is what the config view showed when somebody began to edit it: of the index that it names, so that what
+// happened since is not undone.
+func (s *Store) baseConfig(ref projection.ViewRef) projection.Config {
+	if ref.ID != s.id.String() || ref.Index == 0 || ref.Index >= s.ref.Index {
+		return s.shownConfig
+	}
+	return s.stateAt(ref.Index).Config
+}
+
+// baseIndex is the same for the reminders view.
+func (s *Store) baseIndex(named uint64) uint64 {
+	if named == 0 || named > s.shownIndex {
+		return s.shownIndex
+	}
+	return named
 }
 
 // configFile is a config view as it was read.

@@ -54,20 +54,14 @@ func resolve(name string) string {
 
 // read returns the file's bytes and remembers how the file looked. A missing one is fs.ErrNotExist.
 func (v *view) read() ([]byte, error) {
-	f, err := os.Open(v.path)
+	info, err := os.Stat(v.path) // first: to open a pipe would wait for its writer
 	if errors.Is(err, fs.ErrNotExist) {
 		v.seen = nil
 		return nil, err
 	}
-	if err != nil {
-		return nil, cause(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, cause(err)
-	}
 	switch {
+	case err != nil:
+		return nil, cause(err)
 	case info.IsDir():
 		return nil, errors.New("a folder is in its place")
 	case !info.Mode().IsRegular():
@@ -75,6 +69,11 @@ func (v *view) read() ([]byte, error) {
 	case info.Size() > mostViewBytes:
 		return nil, fmt.Errorf("it is larger than %d MiB", mostViewBytes>>20)
 	}
+	f, err := os.Open(v.path)
+	if err != nil {
+		return nil, cause(err)
+	}
+	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, mostViewBytes+1))
 	if err != nil {
 		return nil, cause(err)
@@ -92,9 +91,24 @@ func (v *view) changed() bool {
 	return v.seen == nil || !os.SameFile(info, v.seen) || info.Size() != v.seen.Size() || !info.ModTime().Equal(v.seen.ModTime())
 }
 
+// errOvertaken says that somebody changed a view while it was about to be written.
+var errOvertaken = errors.New("it was changed meanwhile")
+
+// replace writes the file unless somebody else changed it, which is looked for until just before the rename (SPEC 2.6).
+func (v *view) replace(data []byte) error {
+	return v.put(data, func() error {
+		if v.changed() {
+			return errOvertaken
+		}
+		return nil
+	})
+}
+
 // write replaces the file whole: temporary file in the same folder, fsync, rename, fsync of the folder; an existing file's
 // mode is kept, a new one is private (SPEC 1.6, 2.3).
-func (v *view) write(data []byte) error {
+func (v *view) write(data []byte) error { return v.put(data, func() error { return nil }) }
+
+func (v *view) put(data []byte, last func() error) error {
 	dir := filepath.Dir(v.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return cause(err)
@@ -109,6 +123,9 @@ func (v *view) write(data []byte) error {
 	}
 	info, err := f.Stat()
 	if err != nil {
+		return cause(err)
+	}
+	if err := errors.Join(f.Sync(), last()); err != nil {
 		return cause(err)
 	}
 	if err := f.CloseAtomicallyReplace(); err != nil {

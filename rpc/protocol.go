@@ -101,6 +101,7 @@ func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
 	}
 	raw, withMCPL := p.Capabilities.Experimental["mcpl"]
 	withMCPL = withMCPL && string(raw) != "null" && string(raw) != "false"
+	s.met = true
 	s.engine.Initialized(withMCPL)
 	reply.Result(map[string]any{
 		"protocolVersion": s.protocol,

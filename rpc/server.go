@@ -38,6 +38,7 @@ type server struct {
 	o        Options
 	engine   *engine.Engine
 	protocol string // negotiated by initialize; empty before
+	met      bool   // the client has said what it speaks
 }
 
 // Serve talks to the host on in and out until in ends, ctx is done or the host is gone; then everything is brought to
@@ -70,10 +71,18 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 
 // Request answers a request, or hands it to the engine.
 func (s *server) Request(method string, params json.RawMessage, reply *wire.Reply) {
+	if params[0] != '{' && params[0] != '[' && method != "featureSets/update" { // whose malformed params clear the grant
+		reply.Error(jsonrpc2.CodeInvalidParams, "params must be an object or an array", nil)
+		return
+	}
 	call, err := newCall(s.protocol, params)
 	if err != nil {
 		fail(reply, err)
 		return
+	}
+	if call.stateless && !s.met { // without a session there is no way to push (SPEC 8.2a)
+		s.met = true
+		s.engine.Initialized(false)
 	}
 	switch method {
 	case "initialize":

@@ -206,6 +206,23 @@ func TestFullDiskLosesNothing(t *testing.T) {
 	contains(t, s.call("reminder_list", nil), unsaved[0], "not saved")
 	contains(t, s.call("heartbeat_status", nil), "not saved")
 	s.logged("not saved: the journal cannot be written")
+
+	// A restart while the disk is full finds all that was saved.
+	s.Kill()
+	s = h.open()
+	full := s.call("reminder_list", nil)
+	for _, id := range saved {
+		if !strings.Contains(full, id) {
+			t.Errorf("%s was saved, and is gone while the disk is full", id)
+		}
+	}
+	for len(unsaved) < 6 {
+		reply := s.call("reminder_add", map[string]any{"message": text, "inHours": 1})
+		contains(t, reply, "not saved")
+		unsaved = append(unsaved, reminderID(t, reply))
+	}
+	unsaved = unsaved[3:] // those before the restart were only in memory, as was said
+	s.logged("not saved: the journal cannot be written")
 	if err := syscall.Mount("tmpfs", h.dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}

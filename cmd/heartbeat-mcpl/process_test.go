@@ -75,8 +75,9 @@ func (h *home) read(path string) string {
 func (h *home) shows(text string) string {
 	h.t.Helper()
 	for limit := time.Now().Add(time.Minute); ; {
-		view := h.read(h.reminders())
-		if strings.Contains(view, text) {
+		data, err := os.ReadFile(h.reminders())
+		view := string(data)
+		if err == nil && strings.Contains(view, text) {
 			return view
 		}
 		if time.Now().After(limit) {
@@ -308,6 +309,9 @@ func TestStatelessClientNeedsNoHandshake(t *testing.T) {
 	raw, err = s.Request(s.patience(), "tools/call", map[string]any{"name": "reminder_list", "_meta": meta("2026-07-28")})
 	s.ok(err)
 	contains(t, string(raw), `"resultType":"complete"`, `"structuredContent"`)
+	raw, err = s.Request(s.patience(), "tools/call", map[string]any{"name": "heartbeat_status", "arguments": map[string]any{}, "_meta": meta("2026-07-28")})
+	s.ok(err)
+	contains(t, string(raw), "delivery=BLOCKED (host is MCP-only)")
 	_, err = s.Request(s.patience(), "tools/list", map[string]any{"_meta": meta("2031-01-01")})
 	if err == nil || !strings.Contains(err.Error(), "-32022") {
 		t.Errorf("an unknown version: %v", err)
@@ -457,8 +461,8 @@ func TestWrongTimeZoneIsWarnedAboutAndNeverStops(t *testing.T) {
 	h := newHome(t)
 	h.env = []string{"AGENT_TIMEZONE=Mars/Olympus", "HEARTBEAT_KEEP=soon", "TZ=UTC"}
 	s := h.open()
-	s.logged(`AGENT_TIMEZONE "Mars/Olympus" is no time zone`)
-	s.logged(`HEARTBEAT_KEEP "soon" is no length`)
+	s.logged(`AGENT_TIMEZONE (or --timezone) "Mars/Olympus" is no time zone`)
+	s.logged(`HEARTBEAT_KEEP (or --keep) "soon" is no length`)
 	contains(t, s.call("reminder_add", map[string]any{"message": "x", "inHours": 1}), "+00:00 [UTC]")
 	s.end()
 }

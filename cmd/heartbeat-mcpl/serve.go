@@ -19,6 +19,9 @@ func serve(ctx context.Context, s settings) error {
 
 	log := slog.New(newLogHandler(os.Stderr))
 	s.fromEnvironment()
+	if err := s.check(); err != nil {
+		return err
+	}
 	zone := s.zone(log)
 	err := rpc.Serve(ctx, os.Stdin, out, rpc.Options{
 		Version: version(),

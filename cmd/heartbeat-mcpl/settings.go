@@ -66,6 +66,14 @@ func (s *settings) fromEnvironment() {
 	}
 }
 
+// check finds settings that contradict each other.
+func (s *settings) check() error {
+	if recovery.SameFile(s.configFile, s.remindersFile) {
+		return usageError{fmt.Errorf("the config view and the reminders view are the same file (%s): give two with --config-file and --reminders-file, or their variables", s.configFile)}
+	}
+	return nil
+}
+
 // zone is the agent's time zone. A name that is none is warned about and never stops the server (SPEC 1.2).
 func (s *settings) zone(log *slog.Logger) *time.Location {
 	if s.timezone == "" {
@@ -76,7 +84,7 @@ func (s *settings) zone(log *slog.Logger) *time.Location {
 		return zone
 	}
 	zone := systemZone()
-	log.Warn(fmt.Sprintf("AGENT_TIMEZONE %q is no time zone (give an IANA name such as Europe/Berlin): %s is used", s.timezone, zone))
+	log.Warn(fmt.Sprintf("AGENT_TIMEZONE (or --timezone) %q is no time zone (give an IANA name such as Europe/Berlin): %s is used", s.timezone, zone))
 	return zone
 }
 
@@ -111,7 +119,7 @@ func (s *settings) keeping(log *slog.Logger) time.Duration {
 	}
 	m := keepForm.FindStringSubmatch(s.keep)
 	if m == nil {
-		log.Warn(fmt.Sprintf("HEARTBEAT_KEEP %q is no length (give a number and w, d, h or m, such as 90d): everything is kept", s.keep))
+		log.Warn(fmt.Sprintf("HEARTBEAT_KEEP (or --keep) %q is no length (give a number and w, d, h or m, such as 90d): everything is kept", s.keep))
 		return 0
 	}
 	n, err := strconv.Atoi(m[1])

@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -67,9 +68,12 @@ func (v verdict) duplicate() bool {
 	return v.code == 0 && strings.Contains(strings.ToLower(v.reason), "duplicate")
 }
 
+// emptyContent are the words of a host that does not take a push without content.
+var emptyContent = regexp.MustCompile(`(?i)^\W*empty\W*$|\bempty[_ -]?(content|payload|text|message|body|push|event)|\b(content|payload|text|body)\b.*\bempty\b|\bno (content|payload|text)\b`)
+
 // empty says whether the host refused a silent heartbeat because it has no text (SPEC 7.2).
 func (v verdict) empty() bool {
-	return v.code == jsonrpc2.CodeInvalidParams || v.code == 0 && strings.Contains(strings.ToLower(v.reason), "empty")
+	return v.code == jsonrpc2.CodeInvalidParams || v.code == 0 && emptyContent.MatchString(v.reason)
 }
 
 // answered takes in what came of a push.

@@ -96,7 +96,7 @@ func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) Rep
 	if err != nil {
 		return Reply{Text: fmt.Sprintf("%s Its journal cannot be read (%v).", holder, err), IsError: true}
 	}
-	reader := &Engine{o: e.o, policy: e.policy, due: newDueQueue(), peeked: state}
+	reader := &Engine{o: e.o, policy: e.policy, held: e.held, due: newDueQueue(), peeked: state}
 	r := t.call(reader, arguments)
 	return finish(r, append(slices.Clone(r.notes), holder), nil, true)
 }
@@ -217,7 +217,7 @@ func (e *Engine) waiting(overdue int, all []projection.Reminder) string {
 	if overdue == 0 {
 		return ""
 	}
-	if blocked := e.policy.Blocked(); blocked != "" {
+	if blocked := e.blocked(); blocked != "" {
 		return "Reminders that are due wait: " + blocked + "."
 	}
 	for _, r := range all {
@@ -270,11 +270,19 @@ func (e *Engine) nearest(id string) string {
 	return " The nearest: " + strings.Join(near, ", ") + "."
 }
 
+// blocked is why no wake can be sent, empty while one can.
+func (e *Engine) blocked() string {
+	if e.held != nil {
+		return fmt.Sprintf("another server holds the journal: process %d", e.held.PID)
+	}
+	return e.policy.Blocked()
+}
+
 func (e *Engine) statusLine() string {
 	c := e.state().Config
 	next, _ := e.nextBeat()
 	s := text.Status{
-		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.policy.Blocked(),
+		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.blocked(),
 	}
 	if c.Mode == projection.ModeSilent && e.beat.refusedSilent {
 		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
@@ -293,7 +301,7 @@ func (e *Engine) statusData() map[string]any {
 	} else {
 		data["status"] = "paused"
 	}
-	if blocked := e.policy.Blocked(); blocked != "" {
+	if blocked := e.blocked(); blocked != "" {
 		data["delivery"], data["blockedReason"] = "blocked", blocked
 	}
 	return data

@@ -715,3 +715,17 @@ func TestTimeBefore1970FiresAtOnceAndKeepsTheViewReadable(t *testing.T) {
 		}
 	})
 }
+
+func TestOnlyARefusalOfEmptyContentMakesASilentHeartbeatSpeak(t *testing.T) {
+	for reason, want := range map[string]bool{
+		"empty": true, "empty_content": true, "the content is empty": true, "content must not be empty": true, "no content": true,
+		"Empty payload": true, "queue not empty": false, "budget is empty": false, "busy": false, "": false,
+	} {
+		if got := (verdict{reason: reason}).empty(); got != want {
+			t.Errorf("%q: %v", reason, got)
+		}
+	}
+	if !(verdict{code: -32602, reason: "whatever"}).empty() || (verdict{code: -32000, reason: "empty content"}).empty() {
+		t.Error("of the error codes only -32602 means that the content is missing")
+	}
+}

@@ -26,6 +26,9 @@ func (e *Engine) Initialized(withMCPL bool) {
 func (e *Engine) UpdatePolicy(params json.RawMessage, reply func(mcpl.Receipt, error)) bool {
 	return e.do(func() {
 		receipt, err := e.policy.Update(params)
+		if e.held != nil {
+			receipt.Notes = append(receipt.Notes, "Heartbeats and reminders are not delivered yet: "+e.blocked()+".")
+		}
 		e.then(func(error) { reply(receipt, err) })
 		e.policyChanged()
 		if err == nil {

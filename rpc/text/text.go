@@ -22,9 +22,7 @@ func Agent(ms int64, zone *time.Location) string {
 }
 
 // Protocol is a time as protocols carry it: UTC, RFC 3339 with milliseconds (SPEC 1.3).
-func Protocol(ms int64) string {
-	return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z")
-}
+func Protocol(ms int64) string { return projection.Instant(ms).String() }
 
 // Seconds is a length in milliseconds as a decimal number of seconds, exact.
 func Seconds(ms int64) string {
@@ -40,6 +38,12 @@ func Quote(text string) string {
 		return strconv.Quote(text)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// OneLine is text without what would break a line, escaped as in JSON.
+func OneLine(text string) string {
+	quoted := Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 // In is how far away a time is, in whole seconds and never below zero: ~90s.
@@ -92,9 +96,9 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 	switch a := r.Attempt; {
 	case a == nil:
 	case a.Outcome == projection.Refused:
-		line += fmt.Sprintf(" | refused by the host at %s: %s", Agent(a.At, zone), a.Reason)
+		line += fmt.Sprintf(" | refused by the host at %s: %s", Agent(a.At, zone), OneLine(a.Reason))
 	case a.Outcome == projection.NoAnswer:
-		line += fmt.Sprintf(" | not answered by the host, %s: %s", Agent(a.At, zone), a.Reason)
+		line += fmt.Sprintf(" | not answered by the host, %s: %s", Agent(a.At, zone), OneLine(a.Reason))
 	}
 	return line
 }

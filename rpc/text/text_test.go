@@ -18,7 +18,7 @@ func TestLines(t *testing.T) {
 	late := &projection.Reminder{ID: "rem_a", Message: "tea", CreatedAt: set, FireAt: now - 60_000}
 	again := &projection.Reminder{ID: "rem_b", Message: "m", CreatedAt: set, FireAt: now + 7500, EveryMs: 7500}
 	refused := &projection.Reminder{ID: "rem_c", Message: "m", CreatedAt: set, FireAt: set,
-		Attempt: &projection.Attempt{Outcome: projection.Refused, At: now, Reason: "busy"}}
+		Attempt: &projection.Attempt{Outcome: projection.Refused, At: now, Reason: "busy\nrem_x | \"no\""}}
 	paused := projection.DefaultConfig()
 	paused.Paused, paused.IntervalMs, paused.Message = true, 90_500, "x"
 	for _, c := range []struct{ got, want string }{
@@ -30,7 +30,7 @@ func TestLines(t *testing.T) {
 		{HeartbeatWake("hi", now, la), "[current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] hi"},
 		{ReminderSet(again, now, la), `Reminder rem_b set: next 2026-10-12T20:02:43-07:00 [America/Los_Angeles] (~7s) | repeats every 7.5s | "m"`},
 		{ReminderLine(once, now, la), `rem_a | next 2026-10-12T20:02:36-07:00 [America/Los_Angeles] (overdue) | one-shot | "tea <b>\n"`},
-		{ReminderLine(refused, now, la), `rem_c | next 2026-10-10T08:02:36-07:00 [America/Los_Angeles] (overdue) | one-shot | "m" | refused by the host at 2026-10-12T20:02:36-07:00 [America/Los_Angeles]: busy`},
+		{ReminderLine(refused, now, la), `rem_c | next 2026-10-10T08:02:36-07:00 [America/Los_Angeles] (overdue) | one-shot | "m" | refused by the host at 2026-10-12T20:02:36-07:00 [America/Los_Angeles]: busy\nrem_x | "no"`},
 		{Status{Config: projection.Config{IntervalMs: 14_400_000, Message: "m"}, Mode: "message", NextMs: 14_399_500, Reminders: 2}.String(),
 			`Heartbeat ACTIVE | mode=message | interval=14400s (4.00h) | next in ~14399s | reminders=2 | delivery=ok | message="m"`},
 		{Status{Config: paused, Mode: "message", Blocked: "why"}.String(),

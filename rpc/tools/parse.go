@@ -131,6 +131,9 @@ func read(tool string, arguments json.RawMessage) (*call, error) {
 	c := &call{tool: Find(tool), values: map[string]json.RawMessage{}}
 	var unknown, ignored []member
 	for _, m := range members {
+		if m.differing {
+			c.problem("%s was given twice, with different values", cut(m.name, 60))
+		}
 		switch known := c.tool.arg(m.name) != nil; {
 		case known && m.value != nil:
 			c.values[m.name] = m.value
@@ -158,8 +161,9 @@ func read(tool string, arguments json.RawMessage) (*call, error) {
 
 // member is one name of the arguments with its last value that is not null; nil when there is none.
 type member struct {
-	name  string
-	value json.RawMessage
+	name      string
+	value     json.RawMessage
+	differing bool // it had another one before
 }
 
 func membersOf(arguments json.RawMessage) ([]member, error) {
@@ -188,6 +192,7 @@ func membersOf(arguments json.RawMessage) ([]member, error) {
 			members = append(members, member{name: name.(string)})
 		}
 		if string(value) != "null" {
+			members[i].differing = members[i].differing || members[i].value != nil && !bytes.Equal(members[i].value, value)
 			members[i].value = value
 		}
 	}

@@ -55,6 +55,8 @@ func TestEachCallIsAppliedOrRefusedWhole(t *testing.T) {
 			"refused: intervalSeconds + intervalMinutes must be 60 seconds or more, and is 54"},
 		{"zero", "heartbeat_configure", `{"intervalHours":0}`, "refused: intervalHours must be 60 seconds or more, and is 0"},
 		{"a negative unit", "heartbeat_configure", `{"intervalHours":2,"intervalMinutes":-1}`, "refused: intervalMinutes must be 0 or more, and is -1"},
+		{"one name with two values", "heartbeat_configure", `{"paused":true,"paused":false}`, "refused: paused was given twice, with different values"},
+		{"one name twice, with null", "heartbeat_configure", `{"paused":true,"paused":null}`, "ok"},
 		{"a numeric string", "heartbeat_configure", `{"intervalSeconds":"60"}`, `refused: intervalSeconds must be a number, not a text ("60")`},
 		{"a bool for a number", "heartbeat_configure", `{"intervalSeconds":true}`, `refused: intervalSeconds must be a number, not a bool (true)`},
 		{"a number for a bool", "heartbeat_configure", `{"paused":1}`, `refused: paused must be true or false, not a number (1)`},

@@ -158,7 +158,7 @@ type handler struct{ c *Conn }
 
 func (h handler) Handle(_ context.Context, rpc *jsonrpc2.Conn, req *jsonrpc2.Request) {
 	c := h.c
-	raw, ok := c.stream.paramsOf(req)
+	raw := c.stream.paramsOf(req)
 	var reply *Reply
 	if !req.Notif {
 		c.requests.Add(1)
@@ -172,16 +172,11 @@ func (h handler) Handle(_ context.Context, rpc *jsonrpc2.Conn, req *jsonrpc2.Req
 			}
 		}
 	}()
-	switch {
-	case reply == nil && ok:
+	if reply == nil {
 		c.h.Notification(req.Method, raw)
-	case reply == nil:
-		c.o.Log.Info("a notification whose params are neither an object nor an array is ignored", "method", req.Method)
-	case !ok:
-		reply.Error(jsonrpc2.CodeInvalidParams, "params must be an object or an array", nil)
-	default:
-		c.h.Request(req.Method, raw, reply)
+		return
 	}
+	c.h.Request(req.Method, raw, reply)
 }
 
 // Reply answers one request, exactly once, from any goroutine, without blocking.

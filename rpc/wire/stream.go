@@ -199,21 +199,21 @@ func (s *stream) request(m message) []byte {
 	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%s,"meta":%d}`, name, n)
 }
 
-// paramsOf are the params of the message that jsonrpc2 gave to its handler, as the peer wrote them; false when they are
-// neither an object nor an array. Absent and null are an empty object.
-func (s *stream) paramsOf(req *jsonrpc2.Request) (json.RawMessage, bool) {
+// paramsOf are the params of the message that jsonrpc2 gave to its handler, as the peer wrote them. Absent and null are an
+// empty object.
+func (s *stream) paramsOf(req *jsonrpc2.Request) json.RawMessage {
 	var n uint64
 	if req.Meta == nil || json.Unmarshal(*req.Meta, &n) != nil {
-		return nil, false
+		return json.RawMessage("{}")
 	}
 	s.mu.Lock()
 	raw := s.params[n]
 	delete(s.params, n)
 	s.mu.Unlock()
 	if len(raw) == 0 || string(raw) == "null" {
-		return json.RawMessage("{}"), true
+		return json.RawMessage("{}")
 	}
-	return raw, raw[0] == '{' || raw[0] == '['
+	return raw
 }
 
 // response settles a call of ours. Responses are never answered, whatever is wrong with them.

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"heartbeat-mcpl/journal"
+)
+
+// TestEditOfAnOldTextUndoesNothing: a person opens the views in an editor, the server goes on, and the person saves.
+func TestEditOfAnOldTextUndoesNothing(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		h := newHome(t)
+		s := h.open()
+		kept := s.add(map[string]any{"inHours": 1, "message": "kept"})
+		cancelled := s.add(map[string]any{"inHours": 2, "message": "cancelled meanwhile"})
+		h.shows(cancelled)
+		reminders, config := h.read(h.reminders()), h.read(h.config())
+
+		s.call("reminder_cancel", map[string]any{"id": cancelled})
+		added := s.add(map[string]any{"inHours": 3, "message": "added meanwhile"})
+		s.call("heartbeat_configure", map[string]any{"intervalHours": 9})
+		h.shows(added)
+		if !running {
+			s.end()
+		}
+		h.write(h.reminders(), strings.Replace(reminders, `"kept"`, `"edited"`, 1))
+		h.write(h.config(), strings.Replace(config, `"paused": false`, `"paused": true`, 1))
+		if !running {
+			s = h.open()
+		}
+		list := s.until("reminder_list", `"edited"`)
+		contains(t, list, kept, added, "2 reminder(s):")
+		contains(t, s.until("heartbeat_status", "PAUSED"), "interval=32400s")
+		s.end()
+	}
+}
+
+func TestSlowSaveInPlaceIsWaitedFor(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	s.add(map[string]any{"inHours": 1, "message": "before"})
+	edited := strings.Replace(h.shows("before"), `"before"`, `"after"`, 1)
+	f, err := os.OpenFile(h.reminders(), os.O_WRONLY|os.O_TRUNC, 0)
+	s.ok(err)
+	_, err = f.WriteString(edited[:30])
+	s.ok(err)
+	for range 3 { // each would have set the half file aside
+		s.call("reminder_list", nil)
+		s.add(map[string]any{"inHours": 2})
+		time.Sleep(150 * time.Millisecond)
+	}
+	_, err = f.WriteString(edited[30:])
+	s.ok(err)
+	s.ok(f.Close())
+	contains(t, s.until("reminder_list", `"after"`), "4 reminder(s):")
+	s.end()
+	if aside := h.events()[journal.KindSetAside]; len(aside) != 0 {
+		t.Errorf("set aside: %+v", aside[0].Body)
+	}
+}
+
+func TestDamageDoneWhileTheServerRunsIsSetAside(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	id := s.add(map[string]any{"inHours": 1})
+	h.shows(id)
+	h.write(h.reminders(), `[{"id": "rem`)
+	contains(t, s.until("reminder_list", "could not be used"), id)
+	contains(t, h.shows(id), id)
+	s.end()
+}
+
+func TestViewRemovedWhileTheServerRunsIsRebuilt(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	id := s.add(map[string]any{"inHours": 1})
+	h.shows(id)
+	s.ok(os.Remove(h.reminders()))
+	s.ok(os.Remove(h.config()))
+	h.shows(id)
+	s.end()
+}
+
+// segmentOf is the path of a journal's segment.
+func segmentOf(h *home, first string) string { return filepath.Join(h.journal(), first) }
+
+func TestJournalThatLostItsRecordsIsSaid(t *testing.T) {
+	const first = "00000000000000000001"
+	for _, c := range []struct {
+		name   string
+		damage func(*home) error
+		says   string // beside the reminders, which the views keep
+	}{
+		{"emptied", func(h *home) error { return os.Truncate(segmentOf(h, first), 0) }, "holds no record"},
+		{"its segment removed", func(h *home) error { return os.Remove(segmentOf(h, first)) }, "holds no record"},
+		{"removed", func(h *home) error { return os.RemoveAll(h.journal()) }, "what happened before cannot be shown"},
+		{"zeroed", func(h *home) error {
+			return os.WriteFile(segmentOf(h, first), make([]byte, 500), 0o600)
+		}, "lost its newest"},
+		{"an empty segment behind a gap", func(h *home) error {
+			return os.WriteFile(segmentOf(h, "00000000000000000099"), nil, 0o600)
+		}, "was damaged"},
+		{"garbage behind a gap", func(h *home) error {
+			return os.WriteFile(segmentOf(h, "00000000000000000099"), []byte("garbage"), 0o600)
+		}, "was damaged"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHome(t)
+			s := h.open()
+			id := s.add(map[string]any{"inHours": 1})
+			s.end()
+			s.ok(c.damage(h))
+			s = h.open()
+			contains(t, s.call("reminder_list", nil), id, c.says, "1 reminder(s):")
+			s.add(map[string]any{"inHours": 2})
+			s.end()
+			h.events() // fails on damage
+			s = h.open()
+			if again := s.call("reminder_list", nil); strings.Contains(again, "journal") || !strings.Contains(again, "2 reminder(s):") {
+				t.Errorf("after the next start: %s", again)
+			}
+			s.end()
+		})
+	}
+}
+
+// TestLostBeginningOfTheJournalIsSaid: the oldest segments are gone, and no snapshot covers them.
+func TestLostBeginningOfTheJournalIsSaid(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	text := strings.Repeat("x", 60_000)
+	for range 40 {
+		s.add(map[string]any{"message": text, "inHours": 1})
+	}
+	s.end()
+	segments, err := filepath.Glob(h.path("heartbeat-journal/0*"))
+	if err != nil || len(segments) < 3 {
+		t.Fatal(segments, err)
+	}
+	for _, path := range append(segments[:len(segments)-1], h.config(), h.reminders()) {
+		s.ok(os.Remove(path))
+	}
+	s = h.open()
+	contains(t, s.call("heartbeat_status", nil), "lost its beginning")
+	count := s.call("reminder_list", nil)
+	s.end()
+	s = h.open()
+	again := s.call("reminder_list", nil)
+	if strings.Contains(again, "lost its beginning") || strings.Count(again, "rem_") != strings.Count(count, "rem_") {
+		t.Errorf("at the next start: %.300s", again)
+	}
+	s.end()
+}
+
+func TestNoPipeInAFilesPlaceHangsTheServer(t *testing.T) {
+	h := newHome(t)
+	for _, path := range []string{h.config(), h.reminders()} {
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := h.open()
+	contains(t, s.call("heartbeat_status", nil), "it is no regular file", "left as it is")
+	s.end()
+}
+
+// TestStaleViewBesideADamagedJournalCancelsNothing: the journal is repaired into a new generation, the views are old.
+func TestStaleViewBesideADamagedJournalCancelsNothing(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	first := s.add(map[string]any{"inHours": 1, "message": "first"})
+	old, oldConfig := h.shows(first), ""
+	oldConfig = h.read(h.config())
+	second := s.add(map[string]any{"inHours": 2, "message": "second"})
+	third := s.add(map[string]any{"inHours": 3, "message": "third"})
+	s.end()
+	h.write(h.reminders(), old)
+	h.write(h.config(), oldConfig)
+	segment := segmentOf(h, "00000000000000000001")
+	whole := h.read(segment)
+	at := strings.Index(whole, second)
+	h.write(segment, whole[:at]+"X"+whole[at+1:])
+	s = h.open()
+	contains(t, s.call("reminder_list", nil), first, third, "1 record is lost")
+	s.end()
+}

@@ -1,0 +1,322 @@
+package projection
+
+import (
+	"encoding/json"
+	"time"
+
+	"heartbeat-mcpl/journal"
+)
+
+// Instant is a point in time in Unix milliseconds. In JSON it is RFC 3339 in UTC with milliseconds; 0, which stands for
+// none, is null.
+type Instant int64
+
+// MarshalJSON is the instant as protocols carry it (SPEC 1.3).
+func (i Instant) MarshalJSON() ([]byte, error) {
+	if i == 0 {
+		return []byte("null"), nil
+	}
+	return json.Marshal(i.String())
+}
+
+// String is the instant in RFC 3339, in UTC with milliseconds.
+func (i Instant) String() string {
+	return time.UnixMilli(int64(i)).UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// Result says what became of a wake, or of one push of it.
+type Result string
+
+// The results. A wake has that of its last push; Dropped, Cancelled and Due are of wakes alone.
+const (
+	ResultTaken     Result = "taken"     // the host took it
+	ResultRefused   Result = "refused"   // the host said no
+	ResultNoAnswer  Result = "no answer" // the host did not answer, or the server ended before it could
+	ResultPending   Result = "sent"      // it is out, and the answer is awaited
+	ResultDropped   Result = "dropped"   // a heartbeat that fell due while wakes were blocked
+	ResultCancelled Result = "cancelled" // its reminder was cancelled, or changed, before the host took it
+	ResultDue       Result = "due"       // it fell due and was never sent yet
+)
+
+// PushRecord is one push of a wake.
+type PushRecord struct {
+	SentAt     Instant `json:"sentAt"`
+	EventID    string  `json:"eventId"`
+	Result     Result  `json:"result"`
+	AnsweredAt Instant `json:"answeredAt"`
+	Code       int64   `json:"code,omitempty"`   // JSON-RPC error code of a refusal
+	Reason     string  `json:"reason,omitempty"` // of a refusal, or why nobody answered
+	Silent     bool    `json:"silent,omitempty"`
+	Fallback   bool    `json:"fallback,omitempty"` // a silent heartbeat that was refused, again with its text
+	Late       bool    `json:"late,omitempty"`     // answered after the limit
+	Duplicate  bool    `json:"duplicate,omitempty"`
+}
+
+// Wake is one occurrence: of a reminder, or a heartbeat.
+type Wake struct {
+	Due         Instant      `json:"due"`
+	Result      Result       `json:"result"`
+	Manual      bool         `json:"manual,omitempty"` // heartbeat_trigger
+	TakenAt     Instant      `json:"takenAt"`
+	InferenceID string       `json:"inferenceId,omitempty"`
+	Reason      string       `json:"reason,omitempty"` // why it was dropped
+	DroppedAt   Instant      `json:"droppedAt,omitzero"`
+	Pushes      []PushRecord `json:"pushes"`
+}
+
+// At is when the wake last did something: it was taken, dropped, sent, or fell due.
+func (w *Wake) At() Instant {
+	switch {
+	case w.TakenAt > 0:
+		return w.TakenAt
+	case w.DroppedAt > 0:
+		return w.DroppedAt
+	case len(w.Pushes) > 0:
+		last := &w.Pushes[len(w.Pushes)-1]
+		return max(last.SentAt, last.AnsweredAt)
+	}
+	return w.Due
+}
+
+// LateMs is how long after it fell due the host took the wake; false for one that was not taken, and for one that was asked
+// for by hand.
+func (w *Wake) LateMs() (int64, bool) {
+	return int64(max(0, w.TakenAt-w.Due)), w.Result == ResultTaken && !w.Manual
+}
+
+// Subject is what wakes: one reminder from its setting to its end, or the heartbeat.
+type Subject struct {
+	ID          string         `json:"id"` // empty: the heartbeat
+	Message     string         `json:"message"`
+	SetBy       journal.Source `json:"setBy,omitempty"` // empty: the event is no longer in the journal
+	SetAt       Instant        `json:"setAt"`
+	Edits       int            `json:"edits,omitempty"` // how often it was changed in the file
+	EveryMs     int64          `json:"everyMs,omitempty"`
+	NextAt      Instant        `json:"nextAt"` // when it falls due next; null when it is over
+	CancelledAt Instant        `json:"cancelledAt"`
+	CancelledBy journal.Source `json:"cancelledBy,omitempty"`
+	Wakes       []*Wake        `json:"wakes"`
+}
+
+// Run is the time in which one server held the journal.
+type Run struct {
+	From    Instant `json:"from"`
+	To      Instant `json:"to"` // of the stop event; after a crash of the last event before it
+	Version string  `json:"version"`
+	PID     int     `json:"pid"`
+	End     string  `json:"end"` // "stopped: REASON", "crashed"; empty: nothing says that it ended
+}
+
+// History is the fold of a journal into what fired when (SPEC 9.6). It may be fed from any event on: what lies before is
+// then not in it. Make one with [NewHistory].
+type History struct {
+	Heartbeat *Subject
+	Reminders []*Subject // in the order in which they were set
+	Runs      []*Run
+	Records   uint64  // how many were folded
+	First     Instant // time of the first
+	Last      Instant // time of the last
+
+	alive   Instant             // when a server last did something
+	open    map[string]*Subject // reminders that are not over, by id
+	pushed  map[string]pushRef  // pushes that a late answer can still settle, by event id
+	pending map[string]struct{} // those among them that no one answered yet
+}
+
+type pushRef struct {
+	subject *Subject
+	wake    *Wake
+	push    int // in wake.Pushes
+}
+
+// NewHistory is the history of an empty journal.
+func NewHistory() *History {
+	return &History{Heartbeat: &Subject{}, open: map[string]*Subject{}, pushed: map[string]pushRef{}, pending: map[string]struct{}{}}
+}
+
+// Begin makes the reminders that a state holds known: those that were set before the first event that is fed.
+func (h *History) Begin(s *State) {
+	for _, r := range s.Reminders() {
+		if h.open[r.ID] == nil {
+			h.add(&Subject{ID: r.ID, Message: r.Message, SetAt: Instant(r.CreatedAt), EveryMs: r.EveryMs})
+		}
+	}
+}
+
+// Apply folds one event.
+func (h *History) Apply(e journal.Event) {
+	at := Instant(e.Time)
+	switch b := e.Body.(type) {
+	case *journal.Add:
+		h.applyAdd(b, at)
+	case *journal.Cancel:
+		h.applyCancel(b, at)
+	case *journal.Fire:
+		h.applyFire(b, at)
+	case *journal.Ack:
+		h.applyAck(b, at)
+	case *journal.Refuse:
+		h.applyRefuse(b, at)
+	case *journal.Drop:
+		h.Heartbeat.Wakes = append(h.Heartbeat.Wakes, &Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason})
+	case *journal.Start:
+		h.applyStart(b, at)
+	case *journal.Stop:
+		if r := h.running(); r != nil {
+			r.To, r.End = at, "stopped: "+b.Reason
+		}
+	}
+	if h.Records++; h.First == 0 {
+		h.First = at
+	}
+	h.Last = at
+	switch e.Kind {
+	case journal.KindHole, journal.KindSetAside: // made by a start that found damage, before its start event
+	default:
+		h.alive = at
+	}
+}
+
+// Finish says what the state says at the end: when each open reminder and the heartbeat fall due next.
+func (h *History) Finish(s *State, now int64) {
+	for id, subject := range h.open {
+		r, ok := s.Reminder(id)
+		if !ok {
+			continue
+		}
+		subject.NextAt, subject.Message, subject.EveryMs = Instant(r.FireAt), r.Message, r.EveryMs
+		if r.FireAt <= now && subject.unsettled(Instant(r.FireAt)) == nil {
+			subject.Wakes = append(subject.Wakes, &Wake{Due: Instant(r.FireAt), Result: ResultDue})
+		}
+	}
+	h.Heartbeat.Message, h.Heartbeat.EveryMs = s.Config.Message, s.Config.IntervalMs
+	if due, active := s.HeartbeatDue(); active {
+		h.Heartbeat.NextAt = Instant(due)
+	}
+}
+
+func (h *History) add(s *Subject) {
+	h.open[s.ID] = s
+	h.Reminders = append(h.Reminders, s)
+}
+
+// subject is the open reminder of that id, or the heartbeat; one of which the history has not seen the beginning is made.
+func (h *History) subject(id string) *Subject {
+	if id == "" {
+		return h.Heartbeat
+	}
+	if h.open[id] == nil {
+		h.add(&Subject{ID: id})
+	}
+	return h.open[id]
+}
+
+func (h *History) applyAdd(b *journal.Add, at Instant) {
+	if s := h.open[b.ID]; s != nil {
+		s.Message, s.EveryMs = b.Message, b.EveryMs
+		s.Edits++
+		s.abandon()
+		return
+	}
+	h.add(&Subject{ID: b.ID, Message: b.Message, SetBy: b.By, SetAt: at, EveryMs: b.EveryMs})
+}
+
+func (h *History) applyCancel(b *journal.Cancel, at Instant) {
+	s := h.subject(b.ID)
+	s.CancelledAt, s.CancelledBy = at, b.By
+	s.abandon()
+	delete(h.open, b.ID)
+}
+
+// abandon ends the wake that was not taken yet. A late answer may still say that it was.
+func (s *Subject) abandon() {
+	if n := len(s.Wakes); n > 0 && s.Wakes[n-1].Result != ResultTaken {
+		s.Wakes[n-1].Result = ResultCancelled
+	}
+}
+
+// unsettled is the last wake, if it fell due then and the host has not taken it.
+func (s *Subject) unsettled(due Instant) *Wake {
+	if n := len(s.Wakes); n > 0 && s.Wakes[n-1].Due == due {
+		switch w := s.Wakes[n-1]; w.Result {
+		case ResultRefused, ResultNoAnswer, ResultPending:
+			return w
+		}
+	}
+	return nil
+}
+
+func (h *History) applyFire(b *journal.Fire, at Instant) {
+	s := h.subject(b.ID)
+	w := s.unsettled(Instant(b.Due))
+	if w == nil || b.ID == "" && !b.Fallback {
+		w = &Wake{Due: Instant(b.Due), Manual: b.Manual}
+		s.Wakes = append(s.Wakes, w)
+	}
+	w.Result = ResultPending
+	w.Pushes = append(w.Pushes, PushRecord{SentAt: at, EventID: b.EventID, Result: ResultPending, Silent: b.Silent, Fallback: b.Fallback})
+	h.pushed[b.EventID] = pushRef{s, w, len(w.Pushes) - 1}
+	h.pending[b.EventID] = struct{}{}
+}
+
+func (h *History) applyAck(b *journal.Ack, at Instant) {
+	ref, ok := h.settle(b.EventID)
+	if !ok {
+		return
+	}
+	delete(h.pushed, b.EventID)
+	p := &ref.wake.Pushes[ref.push]
+	p.Result, p.AnsweredAt, p.Late, p.Duplicate = ResultTaken, at, b.Late, b.Duplicate
+	ref.wake.Result, ref.wake.TakenAt, ref.wake.InferenceID = ResultTaken, at, b.InferenceID
+	if b.ID != "" && b.Next == 0 && h.open[b.ID] == ref.subject {
+		delete(h.open, b.ID)
+	}
+}
+
+func (h *History) applyRefuse(b *journal.Refuse, at Instant) {
+	ref, ok := h.settle(b.EventID)
+	if !ok {
+		return
+	}
+	result := ResultRefused
+	if b.NoAnswer {
+		result = ResultNoAnswer
+	} else {
+		delete(h.pushed, b.EventID)
+	}
+	p := &ref.wake.Pushes[ref.push]
+	p.Result, p.AnsweredAt, p.Code, p.Reason = result, at, b.Code, b.Reason
+	if ref.wake.Result == ResultPending {
+		ref.wake.Result = result
+	}
+}
+
+func (h *History) settle(eventID string) (pushRef, bool) {
+	delete(h.pending, eventID)
+	ref, ok := h.pushed[eventID]
+	return ref, ok
+}
+
+// applyStart begins a run. Without a stop before it, the server before it crashed, and what it had out was not answered.
+func (h *History) applyStart(b *journal.Start, at Instant) {
+	if r := h.running(); r != nil {
+		r.To, r.End = h.alive, "crashed"
+	}
+	for id := range h.pending {
+		ref, _ := h.settle(id)
+		p := &ref.wake.Pushes[ref.push]
+		p.Result, p.Reason = ResultNoAnswer, "the server ended before the host answered"
+		if ref.wake.Result == ResultPending {
+			ref.wake.Result = ResultNoAnswer
+		}
+	}
+	h.Runs = append(h.Runs, &Run{From: at, Version: b.Version, PID: b.PID})
+}
+
+// running is the run of which no end is known.
+func (h *History) running() *Run {
+	if n := len(h.Runs); n > 0 && h.Runs[n-1].End == "" {
+		return h.Runs[n-1]
+	}
+	return nil
+}
