@@ -217,7 +217,7 @@ func TestMissingAndShortSegmentsInTheMiddle(t *testing.T) {
 			}
 			rewritten := harmed + ".new"
 			begin := Begin{ID: NewID().String(), Major: Major, Replaces: "old"}
-			last, n, err := Rewrite(harmed, rewritten, begin, 5, LogOptions{})
+			last, n, err := Rewrite(harmed, ID{}, rewritten, begin, 5, LogOptions{})
 			if err != nil || last != 21 || n != uint64(lost) {
 				t.Fatalf("rewrite: last %d, lost %d, %v", last, n, err)
 			}
@@ -246,7 +246,7 @@ func TestRewriteKeepsWhatANewerVersionWrote(t *testing.T) {
 	if err := errors.Join(err, l.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := Rewrite(dir, dir+".new", Begin{ID: NewID().String(), Major: Major}, 5, LogOptions{}); err != nil {
+	if _, _, err := Rewrite(dir, ID{}, dir+".new", Begin{ID: NewID().String(), Major: Major}, 5, LogOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	all, damage := scanned(t, dir+".new")
@@ -269,7 +269,7 @@ func TestRewriteOfAJournalThatRetentionShortened(t *testing.T) {
 	data[len(data)/2] ^= 1
 	writeFile(t, damagedAt, data)
 	begin := Begin{ID: NewID().String(), Major: Major}
-	last, lost, err := Rewrite(dir, dir+".new", begin, 5, smallSegments)
+	last, lost, err := Rewrite(dir, ID{}, dir+".new", begin, 5, smallSegments)
 	if err != nil || last != 21 || lost != 1 {
 		t.Fatalf("last %d, lost %d, %v", last, lost, err)
 	}
@@ -302,7 +302,7 @@ func TestIdentityIsRestoredFromEitherPlace(t *testing.T) {
 		t.Fatalf("without meta.json: %v, %+v", indices(all), damage)
 	}
 	goesOn(t, dir, id, 4)
-	if have, ok := readMeta(dir); !ok || have != id {
+	if _, have, ok := readMeta(dir); !ok || have != id {
 		t.Error("opening did not write meta.json again")
 	}
 	data := readFile(t, segmentOf(dir, 1))

@@ -2,6 +2,8 @@ package journal
 
 import (
 	"encoding/json"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -44,6 +46,15 @@ func (k Kind) String() string {
 	return "unknown-" + strconv.Itoa(int(k))
 }
 
+// Kinds are the names of all kinds, in the order of their numbers.
+func Kinds() []string {
+	var names []string
+	for _, k := range slices.Sorted(maps.Keys(kindNames)) {
+		names = append(names, kindNames[k])
+	}
+	return names
+}
+
 // Source says who caused an event (SPEC 9.1).
 type Source string
 
@@ -71,6 +82,23 @@ type Event struct {
 
 // When is the event's time in UTC.
 func (e Event) When() time.Time { return time.UnixMilli(e.Time).UTC() }
+
+// Reminder is the id of the reminder that the event is about, empty where it is about none.
+func (e Event) Reminder() string {
+	switch b := e.Body.(type) {
+	case *Add:
+		return b.ID
+	case *Cancel:
+		return b.ID
+	case *Fire:
+		return b.ID
+	case *Ack:
+		return b.ID
+	case *Refuse:
+		return b.ID
+	}
+	return ""
+}
 
 // Body is what one kind of event carries. All times are Unix milliseconds, all lengths milliseconds. The short msgpack keys
 // on disk and the JSON names that `replay --json` shows are stable for ever; a new field never changes the meaning of an

@@ -87,9 +87,15 @@ func First(dir string) (string, error) {
 	return nameOf(firsts[0]), nil
 }
 
+// Starts are the indices with which the journal's segments begin, by their names, ascending.
+func Starts(dir string) ([]uint64, error) {
+	firsts, _, err := segments(dir)
+	return firsts, err
+}
+
 // Begins is the first record of a journal, nil where another record is the first that can be read.
-func Begins(dir string) (*Begin, error) {
-	s, err := NewScanner(dir)
+func Begins(dir string, hint ID) (*Begin, error) {
+	s, err := NewScannerWithID(dir, hint)
 	if err != nil || !s.Next() {
 		return nil, err
 	}
@@ -103,21 +109,22 @@ type meta struct {
 	Format int    `json:"format"`
 }
 
-func readMeta(dir string) (ID, bool) {
+// readMeta reads it; false where it is not there or cannot be read.
+func readMeta(dir string) (meta, ID, bool) {
 	path := filepath.Join(dir, metaName)
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return ID{}, false
+		return meta{}, ID{}, false
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return ID{}, false
+		return meta{}, ID{}, false
 	}
 	var m meta
 	if json.Unmarshal(data, &m) != nil {
-		return ID{}, false
+		return meta{}, ID{}, false
 	}
 	id, err := ParseID(m.ID)
-	return id, err == nil
+	return m, id, err == nil
 }
 
 func writeMeta(dir string, id ID) error {

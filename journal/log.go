@@ -105,7 +105,7 @@ func OpenLog(dir string, id ID, last uint64, o LogOptions) (*Log, error) {
 	if len(firsts) == 0 {
 		return nil, &Error{Op: "open", Path: dir, Err: ErrNoJournal}
 	}
-	if have, ok := readMeta(dir); !ok || have != id {
+	if _, have, ok := readMeta(dir); !ok || have != id {
 		if err := writeMeta(dir, id); err != nil {
 			return nil, err
 		}

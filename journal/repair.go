@@ -91,15 +91,15 @@ func CutTail(dir string, d Damage, copyPath string) error {
 	return errors.Join(syncPath(path), SyncDir(dir))
 }
 
-// Rewrite makes a new generation of a damaged journal in newDir: every whole record goes on at its own index, a [Hole]
+// Rewrite makes a new generation of a damaged journal, read with [NewScannerWithID], in newDir: every whole record goes on at its own index, a [Hole]
 // stands for each that is lost, and begin takes the place of the first record. It returns the last index and how many
 // records are lost.
-func Rewrite(dir, newDir string, begin Begin, now int64, o LogOptions) (last, lost uint64, err error) {
+func Rewrite(dir string, hint ID, newDir string, begin Begin, now int64, o LogOptions) (last, lost uint64, err error) {
 	id, err := ParseID(begin.ID)
 	if err != nil {
 		return 0, 0, err
 	}
-	s, err := NewScanner(dir)
+	s, err := NewScannerWithID(dir, hint)
 	if err != nil {
 		return 0, 0, err
 	}

@@ -14,13 +14,28 @@ const mostSegmentSize = 64 << 20
 
 // Damage is one fault that a scan found.
 type Damage struct {
-	Segment string // file name in the journal's folder
-	Offset  int64  // where the bytes that cannot be used begin
-	Length  int64  // how many
-	First   uint64 // the first index that is lost; 0: none is
-	Last    uint64 // the last one; 0: nobody knows how many there were, it is the journal's end
-	Tail    bool   // nothing whole follows: a crash while appending, or zero bytes
-	Why     string
+	Segment string `json:"segment"` // file name in the journal's folder
+	Offset  int64  `json:"offset"`  // where the bytes that cannot be used begin
+	Length  int64  `json:"length"`  // how many
+	First   uint64 `json:"first"`   // the first index that is lost; 0: none is
+	Last    uint64 `json:"last"`    // the last one; 0: nobody knows how many there were, it is the journal's end
+	Tail    bool   `json:"tail"`    // nothing whole follows: a crash while appending, or zero bytes
+	Why     string `json:"why"`
+}
+
+// Text says what the damage is, where, and what it costs.
+func (d Damage) Text() string {
+	text := fmt.Sprintf("%s at byte %d (%d bytes)", d.Why, d.Offset, d.Length)
+	switch {
+	case d.First == 0:
+	case d.Last == 0:
+		text += fmt.Sprintf(": what follows record %d is lost", d.First-1)
+	case d.First == d.Last:
+		text += fmt.Sprintf(": record %d is lost", d.First)
+	default:
+		text += fmt.Sprintf(": records %d to %d are lost", d.First, d.Last)
+	}
+	return text
 }
 
 // Scanner reads a journal's records in order, strictly read-only, one segment in memory at a time, also beside a running
@@ -68,8 +83,12 @@ func NewScannerWithID(dir string, hint ID) (*Scanner, error) {
 
 // identify finds the identity with which the journal's records verify: the first record's, the meta file's, or the hint.
 func (s *Scanner) identify(hint ID) error {
+	m, metaID, hasMeta := readMeta(s.dir)
+	if m.Format > Major {
+		return &Error{Op: "open", Path: s.dir, Err: newerVersion(m.Format)}
+	}
 	if len(s.firsts) == 0 {
-		s.id, _ = readMeta(s.dir)
+		s.id = metaID
 		return nil
 	}
 	data, err := readSegment(s.dir, s.firsts[0])
@@ -77,8 +96,8 @@ func (s *Scanner) identify(hint ID) error {
 		return err
 	}
 	candidates := []ID{hint}
-	if id, ok := readMeta(s.dir); ok {
-		candidates = []ID{id, hint}
+	if hasMeta {
+		candidates = []ID{metaID, hint}
 	}
 	if frame, ok := frameAt(data, 0); ok {
 		e, err := parseRecord(frame.payload, ID{})
@@ -116,9 +135,13 @@ func identityOf(begin Event) (ID, error) {
 		return ID{}, errors.New("its first record cannot be read")
 	}
 	if b.Major > Major {
-		return ID{}, fmt.Errorf("it was written by a newer version (format %d, this one reads %d): use that version", b.Major, Major)
+		return ID{}, newerVersion(b.Major)
 	}
 	return ParseID(b.ID)
+}
+
+func newerVersion(format int) error {
+	return fmt.Errorf("it was written by a newer version (format %d, this one reads %d): use that version", format, Major)
 }
 
 // verifiesAnything says whether any record but an unseeded one in data belongs to id.
@@ -166,6 +189,15 @@ func frameAt(data []byte, at int) (frame, bool) {
 	}
 	end := at + n + int(length)
 	return frame{data[at+n : end : end], end}, true
+}
+
+// IDOf is the identity of the journal in dir.
+func IDOf(dir string) (ID, error) {
+	s, err := NewScanner(dir)
+	if err != nil {
+		return ID{}, err
+	}
+	return s.id, nil
 }
 
 // ID is the journal's identity.

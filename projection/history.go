@@ -78,6 +78,16 @@ func (w *Wake) At() Instant {
 	return w.Due
 }
 
+// Why is the last reason why the wake was refused, not answered or dropped; empty where it never was.
+func (w *Wake) Why() string {
+	for i := len(w.Pushes) - 1; i >= 0; i-- {
+		if reason := w.Pushes[i].Reason; reason != "" {
+			return reason
+		}
+	}
+	return w.Reason
+}
+
 // LateMs is how long after it fell due the host took the wake; false for one that was not taken, and for one that was asked
 // for by hand.
 func (w *Wake) LateMs() (int64, bool) {

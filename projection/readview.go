@@ -53,6 +53,25 @@ func (f *FileConfig) Over(c Config) Config {
 	return c
 }
 
+// Differences are what the file says otherwise than the settings c, a sentence fragment each.
+func (f *FileConfig) Differences(c Config) []string {
+	var all []string
+	differ := func(name string, differs bool, file, journal any) {
+		if differs {
+			all = append(all, fmt.Sprintf("%s is %v, and the journal says %v", name, file, journal))
+		}
+	}
+	over := f.Over(c)
+	differ("intervalSeconds", over.IntervalMs != c.IntervalMs, string(seconds(over.IntervalMs)), string(seconds(c.IntervalMs)))
+	differ("paused", over.Paused != c.Paused, over.Paused, c.Paused)
+	differ("deliveryMode", over.Mode != c.Mode, over.Mode, c.Mode)
+	differ("message", over.Message != c.Message, shortQuote(over.Message), shortQuote(c.Message))
+	if !bytes.Equal(over.Extra, c.Extra) {
+		all = append(all, "members that are not the server's differ from those in the journal")
+	}
+	return all
+}
+
 // FileReminders is what a reminders view says.
 type FileReminders struct {
 	Reminders []Reminder

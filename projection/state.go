@@ -8,6 +8,7 @@ package projection
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"heartbeat-mcpl/journal"
@@ -120,6 +121,15 @@ func (s *State) Reminders() []Reminder {
 // HeartbeatDue is when the next heartbeat falls due; false while it is paused.
 func (s *State) HeartbeatDue() (int64, bool) {
 	return s.AnchorMs + s.Config.IntervalMs, !s.Config.Paused
+}
+
+// Same says whether two states hold the same, whatever index they stand at.
+func (s *State) Same(o *State) bool {
+	return s.AnchorMs == o.AnchorMs && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
+		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
+			return a.Seq == b.Seq && a.Fixed == b.Fixed && (a.Attempt == nil) == (b.Attempt == nil) &&
+				(a.Attempt == nil || *a.Attempt == *b.Attempt)
+		})
 }
 
 // Rewind gives the next event the index after last, when events that were applied were never appended and never will be.

@@ -70,7 +70,7 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 	if err != nil {
 		return err
 	}
-	begin, err := journal.Begins(dir)
+	begin, err := journal.Begins(dir, hint)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ func repair(dir string, hint journal.ID, now int64, log *slog.Logger) ([]*journa
 		if err != nil || len(damage) == 0 {
 			return done, err
 		}
-		one, err := repairOne(dir, damage, now, log)
+		one, err := repairOne(dir, hint, damage, now, log)
 		if err != nil {
 			return done, fmt.Errorf("repair the journal: %w", err)
 		}
@@ -50,7 +50,7 @@ func findDamage(dir string, hint journal.ID) ([]journal.Damage, error) {
 	return scanner.Damage(), scanner.Err()
 }
 
-func repairOne(dir string, damage []journal.Damage, now int64, log *slog.Logger) (*journal.SetAside, error) {
+func repairOne(dir string, hint journal.ID, damage []journal.Damage, now int64, log *slog.Logger) (*journal.SetAside, error) {
 	for _, d := range damage {
 		if d.Why == journal.StrayFile {
 			return moveAside(dir, d)
@@ -59,7 +59,7 @@ func repairOne(dir string, damage []journal.Damage, now int64, log *slog.Logger)
 	if d := damage[0]; len(damage) == 1 && d.Tail && !begins(dir, d) {
 		return cutTail(dir, damage[0])
 	}
-	return rewrite(dir, damage, now, log)
+	return rewrite(dir, hint, damage, now, log)
 }
 
 // begins says whether the damage leaves the journal without any record.
@@ -100,12 +100,12 @@ func cutTail(dir string, d journal.Damage) (*journal.SetAside, error) {
 
 // rewrite keeps the damaged folder whole under another name and puts a new one with every good record in its place. A
 // crash in between leaves either the old folder, or the new one under its working name for [finishRewrite].
-func rewrite(dir string, damage []journal.Damage, now int64, log *slog.Logger) (*journal.SetAside, error) {
+func rewrite(dir string, hint journal.ID, damage []journal.Damage, now int64, log *slog.Logger) (*journal.SetAside, error) {
 	kept, err := asideName(dir)
 	if err != nil {
 		return nil, err
 	}
-	scanner, err := journal.NewScanner(dir)
+	scanner, err := journal.NewScannerWithID(dir, hint)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func rewrite(dir string, damage []journal.Damage, now int64, log *slog.Logger) (
 		ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor,
 		Before: scanner.ID().String(), Replaces: filepath.Base(kept),
 	}
-	_, lost, err := journal.Rewrite(dir, rewriteDir(dir), begin, now, journal.LogOptions{Log: log})
+	_, lost, err := journal.Rewrite(dir, hint, rewriteDir(dir), begin, now, journal.LogOptions{Log: log})
 	if err != nil {
 		return nil, err
 	}

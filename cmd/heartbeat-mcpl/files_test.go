@@ -348,6 +348,14 @@ func TestJournalOfANewerVersionIsLeftAlone(t *testing.T) {
 	if after := h.read(filepath.Join(h.journal(), "00000000000000000001")); after != before {
 		t.Error("it was written to")
 	}
+
+	h = newHome(t)
+	s = h.open()
+	s.end()
+	h.write(h.path("heartbeat-journal/meta.json"), strings.Replace(h.read(h.path("heartbeat-journal/meta.json")), `"format":1`, `"format":2`, 1))
+	s = h.open()
+	contains(t, s.call("heartbeat_status", nil), "newer version", "left untouched")
+	s.end()
 }
 
 func TestStrayFilesOfTheLogLibraryAreMovedAside(t *testing.T) {

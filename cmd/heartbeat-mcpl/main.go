@@ -99,7 +99,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.Flags().Bool("stdio", false, "serve a host on stdin and stdout")
 	flags.register(root.Flags())
-	root.AddCommand(newTry())
+	root.AddCommand(newTry(), newReplay(), newAudit())
 	root.SetVersionTemplate("heartbeat-mcpl {{.Version}}\n")
 	return root
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"heartbeat-mcpl/rpc/tools"
 )
 
 // TestOfficialClient drives the server with the official Go SDK's client, as it comes (it asks server/discover first) and
@@ -35,7 +37,7 @@ func TestOfficialClient(t *testing.T) {
 			for _, tool := range list.Tools {
 				outputs[tool.Name] = tool.OutputSchema
 			}
-			if len(outputs) != 6 {
+			if len(outputs) != len(tools.All()) {
 				t.Errorf("%d tools", len(outputs))
 			}
 			id := ""
@@ -51,6 +53,7 @@ func TestOfficialClient(t *testing.T) {
 				{"reminder_add", map[string]any{"message": "once", "inHours": 1}, false},
 				{"reminder_add", map[string]any{"message": "again", "everyHours": 1.5}, false},
 				{"reminder_list", nil, false},
+				{"wake_history", map[string]any{"limit": 5, "since": "2026-01-01"}, false},
 				{"reminder_cancel", map[string]any{"id": "rem_none"}, true},
 				{"reminder_cancel", map[string]any{"id": nil}, true},
 			} {

@@ -30,7 +30,7 @@ func serve(ctx context.Context, s settings) error {
 			Zone: zone,
 			Log:  log,
 			Store: recovery.Options{
-				Files:   recovery.Files{Config: s.configFile, Reminders: s.remindersFile, Journal: s.journalDir},
+				Files:   s.files(),
 				Version: version(),
 				PID:     os.Getpid(),
 				Zone:    zone.String(),

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -42,8 +44,15 @@ var settingsTable = []setting{
 	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }},
 }
 
-func (s *settings) register(flags *pflag.FlagSet) {
-	for _, row := range settingsTable {
+func (s *settings) register(flags *pflag.FlagSet) { s.registerOnly(flags, settingsTable...) }
+
+// registerReading registers what a command that only reads needs.
+func (s *settings) registerReading(flags *pflag.FlagSet) {
+	s.registerOnly(flags, slices.DeleteFunc(slices.Clone(settingsTable), func(row setting) bool { return row.flag == "keep" })...)
+}
+
+func (s *settings) registerOnly(flags *pflag.FlagSet, rows ...setting) {
+	for _, row := range rows {
 		flags.StringVar(row.value(s), row.flag, "", fmt.Sprintf("%s (or %s; default %s)", row.about, row.variable, row.standard))
 	}
 }
@@ -72,6 +81,25 @@ func (s *settings) check() error {
 		return usageError{fmt.Errorf("the config view and the reminders view are the same file (%s): give two with --config-file and --reminders-file, or their variables", s.configFile)}
 	}
 	return nil
+}
+
+// readingEnvironment is fromEnvironment for a command that only reads: where the journal alone is named, the views are
+// looked for beside it.
+func (s *settings) readingEnvironment() {
+	named := s.journalDir != "" || os.Getenv("HEARTBEAT_JOURNAL_DIR") != ""
+	config := s.configFile != "" || os.Getenv("HEARTBEAT_CONFIG_FILE") != ""
+	reminders := s.remindersFile != "" || os.Getenv("HEARTBEAT_REMINDERS_FILE") != ""
+	s.fromEnvironment()
+	if named && !config {
+		s.configFile = filepath.Join(filepath.Dir(s.journalDir), "heartbeat-config.json")
+	}
+	if named && !reminders {
+		s.remindersFile = filepath.Join(filepath.Dir(s.journalDir), "heartbeat-reminders.json")
+	}
+}
+
+func (s *settings) files() recovery.Files {
+	return recovery.Files{Config: s.configFile, Reminders: s.remindersFile, Journal: s.journalDir}
 }
 
 // zone is the agent's time zone. A name that is none is warned about and never stops the server (SPEC 1.2).
@@ -109,6 +137,9 @@ func systemZone() *time.Location {
 	return zone
 }
 
+// lengthUnits are the units of lengths of time on the command line.
+var lengthUnits = map[string]time.Duration{"w": 7 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour, "m": time.Minute}
+
 var keepForm = regexp.MustCompile(`^([1-9][0-9]{0,5})(d|h|m|w)$`)
 
 // keeping is how long old events are kept, 0 for ever. A length that is none is warned about: keeping everything loses
@@ -126,7 +157,7 @@ func (s *settings) keeping(log *slog.Logger) time.Duration {
 	if err != nil {
 		return 0 // the form lets only short numbers through
 	}
-	unit := map[string]time.Duration{"w": 7 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour, "m": time.Minute}[m[2]]
+	unit := lengthUnits[m[2]]
 	if most := int(time.Duration(1<<63-1) / unit); n > most {
 		n = most
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,6 @@ import (
 	"time"
 
 	"heartbeat-mcpl/cmd/internal/host"
-	"heartbeat-mcpl/journal"
 )
 
 const (
@@ -197,51 +197,7 @@ func (t *trial) showJournal() error {
 		return nil
 	}
 	t.title("The events that the journal now holds")
-	return printJournal(t.out, dir)
-}
-
-// printJournal prints a journal's events, one a line.
-func printJournal(out io.Writer, dir string) error {
-	s, err := journal.NewScanner(dir)
-	if err != nil {
-		return err
-	}
-	for s.Next() {
-		e := s.Event()
-		fmt.Fprintf(out, "%4d  %s  %-9s  %s\n", e.Index, e.When().Format("15:04:05.000"), e.Kind, sentence(e.Body))
-	}
-	return s.Err()
-}
-
-// sentence says what an event means.
-func sentence(b journal.Body) string {
-	switch b := b.(type) {
-	case *journal.Begin:
-		return "the journal was made"
-	case *journal.Start:
-		return fmt.Sprintf("server %s started (process %d, time zone %s)", b.Version, b.PID, b.Zone)
-	case *journal.Stop:
-		return "the server stopped: " + b.Reason
-	case *journal.Policy:
-		if b.Allowed {
-			return "the host lets wakes through"
-		}
-		return "the host blocks wakes: " + b.Reason
-	case *journal.Add:
-		return fmt.Sprintf("%s set by %s, due %s", b.ID, b.By, time.UnixMilli(b.FireAt).UTC().Format("15:04:05.000"))
-	case *journal.Fire:
-		return wakeName(b.ID) + " is about to be pushed as " + b.EventID
-	case *journal.Ack:
-		return "the host took " + wakeName(b.ID) + " (" + b.EventID + ")"
-	case *journal.Refuse:
-		return "the host did not take " + wakeName(b.ID) + ": " + b.Reason
-	}
-	return ""
-}
-
-func wakeName(id string) string {
-	if id == "" {
-		return "the heartbeat"
-	}
-	return id
+	f := replayFlags{settings: settings{journalDir: dir}}
+	p := &eventPrinter{ui: t.ui, out: bufio.NewWriter(t.out), zone: time.UTC}
+	return errors.Join(f.print(context.Background(), p, span{}), p.out.Flush())
 }

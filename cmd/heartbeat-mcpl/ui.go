@@ -60,3 +60,8 @@ func (u ui) detail(format string, v ...any) {
 
 // line is plain text.
 func (u ui) line(format string, v ...any) { fmt.Fprintf(u.out, format+"\n", v...) }
+
+// bad is something that is at fault.
+func (u ui) bad(format string, v ...any) {
+	fmt.Fprintf(u.out, "%s %s\n", u.paint(red, "!!"), fmt.Sprintf(format, v...))
+}

@@ -39,15 +39,18 @@ type shows struct{ config, reminders bool }
 type toolCall struct {
 	shows shows
 	call  func(*Engine, json.RawMessage) reply
+	// read answers in place of call, from the journal on disk and beside the loop.
+	read func(*Engine, json.RawMessage, func(reply))
 }
 
 var toolCalls = map[string]toolCall{
-	"heartbeat_status":    {shows{true, true}, (*Engine).status},
-	"heartbeat_configure": {shows{true, true}, (*Engine).configure},
-	"heartbeat_trigger":   {shows{true, true}, (*Engine).trigger},
-	"reminder_add":        {shows{false, true}, (*Engine).addReminder},
-	"reminder_list":       {shows{false, true}, (*Engine).listReminders},
-	"reminder_cancel":     {shows{false, true}, (*Engine).cancelReminder},
+	"heartbeat_status":    {shows: shows{true, true}, call: (*Engine).status},
+	"heartbeat_configure": {shows: shows{true, true}, call: (*Engine).configure},
+	"heartbeat_trigger":   {shows: shows{true, true}, call: (*Engine).trigger},
+	"reminder_add":        {shows: shows{false, true}, call: (*Engine).addReminder},
+	"reminder_list":       {shows: shows{false, true}, call: (*Engine).listReminders},
+	"reminder_cancel":     {shows: shows{false, true}, call: (*Engine).cancelReminder},
+	"wake_history":        {shows: shows{false, true}, read: (*Engine).wakeHistory},
 }
 
 // Call runs a tool; answer is called once its events are on disk, or could not be put there. The tool's name must be one of
@@ -55,6 +58,10 @@ var toolCalls = map[string]toolCall{
 func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(Reply)) bool {
 	return e.do(func() {
 		t := toolCalls[tool]
+		if t.read != nil {
+			t.read(e, arguments, func(r reply) { answer(finish(r, append(r.notes, e.readNotes(t.shows)...), nil, true)) })
+			return
+		}
 		if e.store == nil {
 			answer(e.standby(tool, arguments, t))
 			return
@@ -65,6 +72,20 @@ func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(Reply)
 		notes := append(slices.Clone(r.notes), e.store.Notes(t.shows.config, t.shows.reminders)...)
 		e.then(func(saved error) { answer(finish(r, notes, saved, e.store.Journalled())) })
 	})
+}
+
+// readNotes are what a reply that was read from the journal must say.
+func (e *Engine) readNotes(s shows) []string {
+	if e.store == nil {
+		return []string{e.standing()}
+	}
+	return e.store.Notes(s.config, s.reminders)
+}
+
+// standing says who holds the journal.
+func (e *Engine) standing() string {
+	return fmt.Sprintf("Another heartbeat-mcpl (process %d) holds the journal %s: this server changes nothing, and takes over within a second of that one's end.",
+		e.held.PID, e.o.Store.Journal)
 }
 
 // finish says beside the reply what the files make it say, and whether what changed is saved (SPEC 3.6, 3.7).
@@ -86,8 +107,7 @@ func finish(r reply, notes []string, saved error, journalled bool) Reply {
 // standby answers while another server holds the journal: what only reads is answered from the files, nothing is
 // changed (SPEC 1.5).
 func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) Reply {
-	holder := fmt.Sprintf("Another heartbeat-mcpl (process %d) holds the journal %s: this server changes nothing, and takes over within a second of that one's end.",
-		e.held.PID, e.o.Store.Journal)
+	holder := e.standing()
 	spec := tools.Find(tool)
 	if spec == nil || !spec.ReadOnly {
 		return Reply{Text: holder + " Call again then, or end the other server.", IsError: true}

@@ -16,11 +16,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/sourcegraph/jsonrpc2"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
 
@@ -728,4 +730,71 @@ func TestOnlyARefusalOfEmptyContentMakesASilentHeartbeatSpeak(t *testing.T) {
 	if !(verdict{code: -32602, reason: "whatever"}).empty() || (verdict{code: -32000, reason: "empty content"}).empty() {
 		t.Error("of the error codes only -32602 means that the content is missing")
 	}
+}
+
+// validated holds a reply against the tool's declared schema.
+func validated(t *testing.T, tool string, r Reply) {
+	t.Helper()
+	var s jsonschema.Schema
+	if err := json.Unmarshal(tools.Find(tool).OutputSchema(), &s); err != nil {
+		t.Fatal(err)
+	}
+	resolved, err := s.Resolve(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var content any
+	data, err := json.Marshal(r.Structured)
+	if err != nil || json.Unmarshal(data, &content) != nil {
+		t.Fatalf("%s cannot be read: %v", data, err)
+	}
+	if err := resolved.Validate(content); err != nil {
+		t.Errorf("%s: %v in %s", tool, err, data)
+	}
+}
+
+func TestWakeHistoryTellsWhatHappenedNewestFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		if text := r.call("wake_history", "").Text; text != "No wakes in the journal." {
+			t.Errorf("of nothing: %s", text)
+		}
+		r.open()
+		gone := r.add(`{"message":"tea","inSeconds":10}`)
+		r.pass(10 * time.Second)
+		r.one().refuse("busy\nnow")
+		r.policy(grantAll)
+		r.one().accept()
+		r.add(`{"message":"pulse","everySeconds":60}`)
+		for range 3 {
+			r.pass(time.Minute)
+			r.one().accept()
+		}
+		r.call("heartbeat_trigger", "")
+		synctest.Wait()
+		r.one().refuse("no budget")
+		all := r.call("wake_history", `{"limit":3}`)
+		lines := strings.Split(all.Text, "\n")
+		if len(lines) != 5 || lines[0] != "3 wake(s), newest first:" || !strings.Contains(lines[1], "| heartbeat | refused, asked for |") ||
+			!strings.Contains(lines[1], "no budget") || !strings.Contains(lines[2], `| taken | due `) || !strings.HasSuffix(lines[2], `| "pulse"`) ||
+			!strings.HasPrefix(lines[4], "There are older ones") || all.Structured["more"] != true {
+			t.Errorf("%s", all.Text)
+		}
+		validated(t, "wake_history", all)
+		one := r.call("wake_history", fmt.Sprintf(`{"id":%q}`, gone))
+		if !strings.Contains(one.Text, "1 wake(s)") || !strings.Contains(one.Text, `| taken | due `) || !strings.Contains(one.Text, `2 pushes | busy\nnow | "tea"`) {
+			t.Errorf("of one that is gone: %s", one.Text)
+		}
+		since := time.Now().Add(-70 * time.Second).UTC().Format(time.RFC3339)
+		if text := r.call("wake_history", fmt.Sprintf(`{"since":%q}`, since)).Text; !strings.Contains(text, "3 wake(s)") {
+			t.Errorf("since a time: %s", text)
+		}
+		for arguments, want := range map[string]string{
+			`{"limit":0}`: "limit must be a whole number from 1 to 200, and is 0", `{"limit":2.5}`: "whole number", `{"limit":"5"}`: "limit must be a number, not a text",
+			`{"limit":201,"since":"x"}`: "and is 201; since \"x\"",
+		} {
+			if reply := r.call("wake_history", arguments); !reply.IsError || !strings.Contains(reply.Text, want) {
+				t.Errorf("%s: %s", arguments, reply.Text)
+			}
+		}
+	})
 }

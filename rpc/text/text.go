@@ -110,6 +110,32 @@ func rhythm(r *projection.Reminder) string {
 	return "repeats every " + Seconds(r.EveryMs) + "s"
 }
 
+// HistoryLine is a wake's line in wake_history (SPEC 5.7).
+func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location) string {
+	name, message := "heartbeat", ""
+	if s.ID != "" {
+		name = s.ID
+	}
+	if s.ID != "" && s.Message != "" {
+		message = " | " + Quote(s.Message)
+	}
+	line := fmt.Sprintf("%s | %s | %s", Agent(int64(w.At()), zone), name, w.Result)
+	if w.Manual {
+		line += ", asked for"
+	}
+	if late, ok := w.LateMs(); ok && late >= OverdueMs {
+		line += fmt.Sprintf(" %ds late", late/1000)
+	}
+	line += " | due " + Agent(int64(w.Due), zone)
+	if len(w.Pushes) > 1 {
+		line += fmt.Sprintf(" | %d pushes", len(w.Pushes))
+	}
+	if why := w.Why(); why != "" {
+		line += " | " + OneLine(why)
+	}
+	return line + message
+}
+
 // HeartbeatWake is the text of a heartbeat (SPEC 6.2).
 func HeartbeatWake(message string, now int64, zone *time.Location) string {
 	return fmt.Sprintf("[current time: %s] %s", Agent(now, zone), message)

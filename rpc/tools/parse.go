@@ -93,6 +93,30 @@ func ParseCancel(arguments json.RawMessage) (id string, notes []string, err erro
 	return id, c.notes, c.refusal()
 }
 
+// HistoryArgs are wake_history's.
+type HistoryArgs struct {
+	Limit int
+	ID    string     // empty: every reminder, and the heartbeat
+	Since *time.Time // nil: from the beginning
+}
+
+// ParseHistory reads wake_history's arguments; a time without an offset is in the zone.
+func ParseHistory(arguments json.RawMessage, zone *time.Location) (a HistoryArgs, notes []string, err error) {
+	c, err := read("wake_history", arguments)
+	if err != nil {
+		return a, nil, err
+	}
+	a.Limit = 20
+	if limit := c.count("limit"); limit != nil {
+		a.Limit = *limit
+	}
+	if id := c.text("id"); id != nil {
+		a.ID = *id
+	}
+	a.Since = c.time("since", zone)
+	return a, c.notes, c.refusal()
+}
+
 // ParseNone reads the arguments of a tool that takes none.
 func ParseNone(tool string, arguments json.RawMessage) (notes []string, err error) {
 	c, err := read(tool, arguments)
@@ -348,6 +372,25 @@ func (c *call) length(name string) (float64, bool) {
 		return n * float64(c.tool.arg(name).UnitMs), true
 	}
 	return 0, false
+}
+
+func (c *call) count(name string) *int {
+	raw, ok := c.values[name]
+	if !ok {
+		return nil
+	}
+	a := c.tool.arg(name)
+	n, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case raw[0] != '-' && (raw[0] < '0' || raw[0] > '9'):
+		c.problem("%s must be a number, not %s", name, describe(raw))
+	case err != nil || n != math.Trunc(n) || n < float64(a.Least) || n > float64(a.Most):
+		c.problem("%s must be a whole number from %d to %d, and is %s", name, a.Least, a.Most, short(raw))
+	default:
+		whole := int(n)
+		return &whole
+	}
+	return nil
 }
 
 func (c *call) time(name string, zone *time.Location) *time.Time {

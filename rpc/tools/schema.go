@@ -85,6 +85,9 @@ func (a *Arg) schema() *schema {
 		s.Type, s.Enum = "string", a.Choices
 	case aBool:
 		s.Type = "boolean"
+	case aCount:
+		least, most := float64(a.Least), float64(a.Most)
+		s.Type, s.Minimum, s.Maximum = "integer", &least, &most
 	case aLength:
 		least, most := 0.0, float64(projection.MostLengthMs)/float64(a.UnitMs)
 		s.Type, s.Minimum, s.Maximum = "number", &least, &most

@@ -37,6 +37,7 @@ type Arg struct {
 	Choices     []string // of a choice
 	UnitMs      int64    // of a length
 	Sum         string   // the sum that a length is part of
+	Least, Most int      // of a count
 }
 
 type argKind int
@@ -47,6 +48,7 @@ const (
 	aBool
 	aLength // a number of units of time, at least 0
 	aTime   // ISO 8601
+	aCount  // a whole number within Least and Most
 )
 
 // Sum is a length of time that several arguments add up to (SPEC 4.5).
@@ -221,5 +223,34 @@ var table = []*Tool{
 		Destructive: true,
 		Output: object(prop("id", str("the reminder's id")), prop("cancelled", boolean("it is gone")),
 			prop("remaining", integer("how many reminders remain")), saved(), notes()),
+	},
+	{
+		Name:  "wake_history",
+		Title: "What woke you, and what did not",
+		Description: "Shows which wakes were sent, taken, refused, not answered or dropped, the newest first: use it to see what happened while you were " +
+			"away, or whether a reminder came and when. Reminders that are gone are in it, too.",
+		Args: []Arg{
+			{Name: "limit", Kind: aCount, Least: 1, Most: 200, Description: "How many wakes at most; 20 where it is left out."},
+			{Name: "id", Kind: aText, Description: "Only the reminder with this id, also one that is gone."},
+			{Name: "since", Kind: aTime, Description: "Only wakes from this time on, in ISO 8601."},
+		},
+		ReadOnly: true, Idempotent: true,
+		Output: object(
+			prop("count", integer("how many wakes are listed")),
+			prop("more", boolean("there are older ones, beyond the limit")),
+			prop("wakes", array(object(
+				prop("reminderId", nullable(str("the reminder; null: the heartbeat"))),
+				prop("message", nullable(str("the reminder's text, where it is known"))),
+				prop("result", &schema{Type: "string", Description: "what became of it", Enum: []string{"taken", "refused", "no answer", "sent", "dropped", "cancelled"}}),
+				prop("due", str("when it fell due, RFC 3339 in UTC")),
+				prop("sentAt", nullable(str("when it was first pushed"))),
+				prop("takenAt", nullable(str("when it was taken"))),
+				prop("lateMs", nullable(integer("how long after it fell due it was taken"))),
+				prop("pushes", integer("how often it was pushed")),
+				prop("reason", nullable(str("why it was refused, not answered or dropped"))),
+				prop("inferenceId", nullable(str("what the host called the turn that it began"))),
+				prop("manual", boolean("a heartbeat that was asked for"))))),
+			notes(),
+		),
 	},
 }

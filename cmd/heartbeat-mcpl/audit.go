@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/spf13/cobra"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/recovery"
+)
+
+// auditFlags are what `audit` was asked for.
+type auditFlags struct {
+	settings
+	json, csv              bool
+	html                   string
+	reminder, since, until string
+}
+
+func newAudit() *cobra.Command {
+	var f auditFlags
+	cmd := &cobra.Command{
+		Use:   "audit",
+		Short: "Show what fired when: due, sent, taken, how late, how often refused, still waiting",
+		Long: "audit shows the firing history that a journal holds, for each reminder and the heartbeat, with totals, lateness and the\n" +
+			"times when no server ran. It reads the journal without touching it, also while a server runs on it.\n\n" +
+			"A time is ISO 8601 (2026-10-10T09:00, in the agent's zone), or a length before now (90m, 36h, 7d).",
+		Example: "  heartbeat-mcpl audit --since 7d\n" +
+			"  heartbeat-mcpl audit --reminder rem_k3f9x2m7q1ab\n" +
+			"  heartbeat-mcpl audit --html audit.html",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return quietly(f.run(cmd.Context(), os.Stdout)) },
+	}
+	flags := cmd.Flags()
+	f.registerReading(flags)
+	flags.BoolVar(&f.json, "json", false, "everything as one JSON document")
+	flags.BoolVar(&f.csv, "csv", false, "a row for each wake, as CSV (RFC 4180) that spreadsheets may open")
+	flags.StringVar(&f.html, "html", "", "write one self-contained page to this file")
+	flags.StringVar(&f.reminder, "reminder", "", "only the reminder with this id")
+	flags.StringVar(&f.since, "since", "", "only wakes from this time on")
+	flags.StringVar(&f.until, "until", "", "only wakes up to this time")
+	return cmd
+}
+
+// audit is a report with what is said around it.
+type audit struct {
+	Journal string `json:"journal"`
+	Zone    string `json:"zone"`
+	*projection.Report
+	Damage []journal.Damage `json:"damage"` // parts of the journal that cannot be read
+
+	zone *time.Location
+}
+
+func (f *auditFlags) run(_ context.Context, out *os.File) error {
+	if f.json && f.csv || f.html != "" && (f.json || f.csv) {
+		return usageError{errors.New("--json, --csv and --html are three forms of the same: give one of them")}
+	}
+	f.readingEnvironment()
+	a, err := f.read()
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.json:
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(a)
+	case f.csv:
+		return writeCSV(out, a)
+	case f.html != "":
+		page, err := auditPage(a)
+		if err != nil {
+			return err
+		}
+		if err := renameio.WriteFile(f.html, page, 0o600); err != nil {
+			return fmt.Errorf("write the page: %w", err)
+		}
+		_, err = fmt.Fprintf(out, "%s: open it in a browser\n", f.html)
+		return err
+	}
+	return printAudit(ui{out: out, color: colorful(out)}, a, terminalWidth(out))
+}
+
+func (f *auditFlags) read() (*audit, error) {
+	bar := newProgress("audit", f.journalDir)
+	past, err := recovery.ReadPast(f.journalDir, bar.step)
+	bar.done()
+	if err != nil {
+		return nil, notThere(err, f.journalDir)
+	}
+	if f.timezone == "" {
+		f.timezone = past.Zone
+	}
+	zone := f.zone(quietLog)
+	times, err := parseSpan(f.since, f.until, zone)
+	if err != nil {
+		return nil, err
+	}
+	if past.State != nil {
+		past.History.Finish(past.State, time.Now().UnixMilli())
+	}
+	report := past.History.Report(projection.Filter{
+		Reminder: f.reminder, Since: projection.Instant(times.since), Until: projection.Instant(times.until),
+	})
+	if f.reminder != "" && len(report.Reminders) == 0 {
+		return nil, fmt.Errorf("the journal %s knows no reminder %q in that time", f.journalDir, f.reminder)
+	}
+	damage := past.Damage
+	if damage == nil {
+		damage = []journal.Damage{}
+	}
+	return &audit{Journal: f.journalDir, Zone: zone.String(), Report: report, Damage: damage, zone: zone}, nil
+}
+
+var csvHeader = []string{
+	"reminder", "message", "set_by", "set_at", "every_seconds", "due", "result", "pushes", "refusals", "no_answers", "first_sent_at",
+	"last_sent_at", "taken_at", "late_ms", "inference_id", "reason", "manual", "cancelled_at",
+}
+
+// writeCSV writes a row for each wake. The heartbeat's rows have no reminder.
+func writeCSV(out io.Writer, a *audit) error {
+	w := csv.NewWriter(out)
+	w.UseCRLF = true
+	rows := [][]string{csvHeader}
+	for _, s := range a.subjects() {
+		for _, wake := range s.Wakes {
+			rows = append(rows, csvRow(s, wake))
+		}
+	}
+	return w.WriteAll(rows)
+}
+
+func csvRow(s *projection.Subject, w *projection.Wake) []string {
+	var refusals, noAnswers int
+	var first, last projection.Instant
+	for i, p := range w.Pushes {
+		if i == 0 {
+			first = p.SentAt
+		}
+		last = p.SentAt
+		switch p.Result {
+		case projection.ResultRefused:
+			refusals++
+		case projection.ResultNoAnswer:
+			noAnswers++
+		}
+	}
+	every, late := "", ""
+	if s.EveryMs > 0 {
+		every = strconv.FormatFloat(float64(s.EveryMs)/1000, 'f', -1, 64)
+	}
+	if ms, ok := w.LateMs(); ok {
+		late = strconv.FormatInt(ms, 10)
+	}
+	return []string{
+		plainCell(s.ID), plainCell(s.Message), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
+		strconv.Itoa(refusals), strconv.Itoa(noAnswers), cell(first), cell(last), cell(w.TakenAt), late, plainCell(w.InferenceID),
+		plainCell(w.Why()), strconv.FormatBool(w.Manual), cell(s.CancelledAt),
+	}
+}
+
+func cell(i projection.Instant) string {
+	if i == 0 {
+		return ""
+	}
+	return i.String()
+}
+
+// plainCell is text that no spreadsheet takes for a formula.
+func plainCell(text string) string {
+	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
+		return "'" + text
+	}
+	return text
+}
+
+// subjects are the heartbeat, where it is shown, and the reminders.
+func (a *audit) subjects() []*projection.Subject {
+	if a.Heartbeat == nil {
+		return a.Reminders
+	}
+	return append([]*projection.Subject{a.Heartbeat}, a.Reminders...)
+}

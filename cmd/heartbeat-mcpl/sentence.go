@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/rpc/text"
+)
+
+// sentence says in words what an event means; times in it are in the zone.
+func sentence(e journal.Event, zone *time.Location) string {
+	at := func(ms int64) string { return time.UnixMilli(ms).In(zone).Format("2006-01-02 15:04:05.000") }
+	switch b := e.Body.(type) {
+	case *journal.Begin:
+		if b.Replaces != "" {
+			return "the journal was made anew from the good records of " + b.Replaces
+		}
+		return "the journal was made"
+	case *journal.Configure:
+		return configured(b) + byWhom(b.By)
+	case *journal.Add:
+		return fmt.Sprintf("%s was set%s: due %s%s, %s", b.ID, byWhom(b.By), at(b.FireAt), repeats(b.EveryMs), text.Quote(b.Message))
+	case *journal.Cancel:
+		return b.ID + " was cancelled" + byWhom(b.By)
+	case *journal.Fire:
+		return fired(b, at)
+	case *journal.Ack:
+		return acked(b, at)
+	case *journal.Refuse:
+		return refused(b)
+	case *journal.Drop:
+		return fmt.Sprintf("the heartbeat that was due %s was dropped: %s", at(b.Due), b.Reason)
+	case *journal.Start:
+		return fmt.Sprintf("server %s started (process %d, time zone %s)", b.Version, b.PID, b.Zone)
+	case *journal.Stop:
+		return fmt.Sprintf("the server stopped (process %d): %s", b.PID, b.Reason)
+	case *journal.Policy:
+		if b.Allowed {
+			return "the host lets wakes through"
+		}
+		return "the host blocks wakes: " + b.Reason
+	case *journal.Import:
+		part := ""
+		if b.Partial {
+			part = ", usable in part"
+		}
+		return fmt.Sprintf("%s was read into the journal: %s (sha256 %s%s)", b.File, text.Plural(b.Changes, "change"), cutTo(b.SHA256, 16), part)
+	case *journal.SetAside:
+		return setAside(b)
+	case *journal.Snapshot:
+		return fmt.Sprintf("the whole state, part %d of %d (%d bytes)", b.Part+1, b.Parts, len(b.Data))
+	case *journal.Hole:
+		return "lost: " + b.Why
+	case *journal.Clock:
+		return fmt.Sprintf("the clock was set back by %s: running intervals moved back with it", time.Duration(b.ShiftMs)*time.Millisecond)
+	}
+	return fmt.Sprintf("written by a newer version (%d bytes)", len(e.Raw))
+}
+
+func byWhom(by journal.Source) string {
+	switch by {
+	case journal.ByTool:
+		return " by the agent"
+	case journal.ByFile:
+		return " by an edit of the file"
+	case journal.ByCLI:
+		return " at the command line"
+	case journal.ByImport:
+		return " in the files that were taken over"
+	}
+	return ""
+}
+
+func repeats(everyMs int64) string {
+	if everyMs == 0 {
+		return ""
+	}
+	return ", repeats every " + text.Seconds(everyMs) + "s"
+}
+
+func configured(b *journal.Configure) string {
+	var changes []string
+	if b.IntervalMs != nil {
+		changes = append(changes, "interval "+text.Seconds(*b.IntervalMs)+"s")
+	}
+	if b.Paused != nil {
+		changes = append(changes, map[bool]string{true: "paused", false: "resumed"}[*b.Paused])
+	}
+	if b.Mode != nil {
+		changes = append(changes, "mode "+*b.Mode)
+	}
+	if b.Message != nil {
+		changes = append(changes, "message "+text.Quote(*b.Message))
+	}
+	if b.ClearExtra || len(b.Extra) > 0 {
+		changes = append(changes, "members that are not the server's")
+	}
+	return "the heartbeat was configured: " + strings.Join(changes, ", ")
+}
+
+func fired(b *journal.Fire, at func(int64) string) string {
+	how := ""
+	switch {
+	case b.Fallback:
+		how = ", again with its text"
+	case b.Silent:
+		how = ", silent"
+	case b.Again:
+		how = ", again under the same event id"
+	}
+	if b.Manual {
+		return fmt.Sprintf("the heartbeat is pushed on demand%s (%s)", how, b.EventID)
+	}
+	return fmt.Sprintf("%s is pushed%s: due %s (%s)", wakeName(b.ID), how, at(b.Due), b.EventID)
+}
+
+func acked(b *journal.Ack, at func(int64) string) string {
+	s := "the host took " + wakeName(b.ID)
+	switch {
+	case b.Duplicate:
+		s += ", as it says before"
+	case b.Late:
+		s += " late"
+	}
+	if b.Next > 0 {
+		s += ", next " + at(b.Next)
+	}
+	if b.InferenceID != "" {
+		s += ", inference " + text.OneLine(b.InferenceID)
+	}
+	return s + " (" + b.EventID + ")"
+}
+
+func refused(b *journal.Refuse) string {
+	code := ""
+	if b.Code != 0 {
+		code = fmt.Sprintf("error %d, ", b.Code)
+	}
+	verb := "refused"
+	if b.NoAnswer {
+		verb = "did not answer"
+	}
+	return fmt.Sprintf("the host %s %s: %s%s (%s)", verb, wakeName(b.ID), code, text.OneLine(b.Reason), b.EventID)
+}
+
+func setAside(b *journal.SetAside) string {
+	s := b.File + " could not be used: " + b.Why
+	if b.Copy != "" {
+		s += "; kept as " + b.Copy
+	}
+	if b.Lost > 0 {
+		s += fmt.Sprintf("; %s lost", text.Plural(int(b.Lost), "record"))
+	}
+	return s
+}
+
+func wakeName(id string) string {
+	if id == "" {
+		return "the heartbeat"
+	}
+	return id
+}
+
+func cutTo(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return s[:most]
+}

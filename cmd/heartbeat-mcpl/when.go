@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"heartbeat-mcpl/rpc/tools"
+)
+
+// agoForm is a length of time before now: 90m, 36h, 7d, 2w.
+var agoForm = regexp.MustCompile(`^(\d{1,6})(m|h|d|w)$`)
+
+// parseWhen reads a point in time as a flag gives it: ISO 8601, without an offset in the zone, or a length before now.
+func parseWhen(flag, value string, zone *time.Location, now time.Time) (time.Time, error) {
+	if m := agoForm.FindStringSubmatch(value); m != nil {
+		n, err := strconv.Atoi(m[1])
+		if err == nil {
+			return now.Add(-time.Duration(n) * lengthUnits[m[2]]), nil
+		}
+	}
+	at, err := tools.ParseTime(value, zone)
+	if err != nil {
+		return at, usageError{fmt.Errorf("--%s %q: %w, or a length before now such as 90m, 36h, 7d", flag, value, err)}
+	}
+	return at, nil
+}
+
+// span is the time that --since and --until let through, in Unix milliseconds; 0: no bound.
+type span struct{ since, until int64 }
+
+func parseSpan(since, until string, zone *time.Location) (s span, err error) {
+	now := time.Now()
+	if since != "" {
+		at, err := parseWhen("since", since, zone, now)
+		if err != nil {
+			return s, err
+		}
+		s.since = at.UnixMilli()
+	}
+	if until != "" {
+		at, err := parseWhen("until", until, zone, now)
+		if err != nil {
+			return s, err
+		}
+		s.until = at.UnixMilli()
+	}
+	if s.since != 0 && s.until != 0 && s.since > s.until {
+		return s, usageError{fmt.Errorf("--since %s is after --until %s: nothing can be between them", since, until)}
+	}
+	return s, nil
+}
+
+func (s span) holds(ms int64) bool {
+	return (s.since == 0 || ms >= s.since) && (s.until == 0 || ms <= s.until)
+}

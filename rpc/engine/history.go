@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/text"
+	"heartbeat-mcpl/rpc/tools"
+)
+
+// entry is one wake of a history.
+type entry struct {
+	subject *projection.Subject
+	wake    *projection.Wake
+}
+
+// wakeHistory answers wake_history (SPEC 5.7). The journal is read beside the loop, from its end backwards.
+func (e *Engine) wakeHistory(arguments json.RawMessage, answer func(reply)) {
+	args, notes, err := tools.ParseHistory(arguments, e.o.Zone)
+	if err != nil {
+		answer(refusal(err))
+		return
+	}
+	go func() {
+		found, more, err := readHistory(e.o.Store.Journal, args, e.openMessages)
+		r := reply{notes: notes}
+		if err != nil {
+			r.isError, r.text = true, fmt.Sprintf("The history cannot be read (%v).", err)
+		} else {
+			r.text, r.data = historyText(found, more, args, e.o.Zone), historyData(found, more)
+		}
+		if !e.do(func() { answer(r) }) {
+			answer(reply{isError: true, text: "The server is ending."})
+		}
+	}()
+}
+
+// openMessages gives the wakes of open reminders their messages, and says whether all have one now. Call it beside the
+// loop.
+func (e *Engine) openMessages(found []entry) bool {
+	done := make(chan bool, 1)
+	handed := e.do(func() {
+		all := true
+		for _, f := range found {
+			if f.subject.ID == "" || f.subject.Message != "" {
+				continue
+			}
+			if state := e.state(); state != nil {
+				if r, ok := state.Reminder(f.subject.ID); ok {
+					f.subject.Message = r.Message
+					continue
+				}
+			}
+			all = false
+		}
+		done <- all
+	})
+	if !handed {
+		return true
+	}
+	select {
+	case all := <-done:
+		return all
+	case <-e.done:
+		return true
+	}
+}
+
+// readHistory reads as much of the journal as the wakes that are asked for need; then, where the message of a reminder that
+// is gone is missing, more of it.
+func readHistory(dir string, args tools.HistoryArgs, complete func([]entry) bool) (found []entry, more bool, err error) {
+	enough := func(h *projection.History) bool {
+		f := newest(h, args)
+		return len(f) > args.Limit || args.Since != nil && int64(h.First) < args.Since.UnixMilli()
+	}
+	for _, strict := range []bool{false, true} {
+		h, err := recovery.RecentWakes(dir, func(h *projection.History) bool {
+			return enough(h) && (!strict || named(newest(h, args), args.Limit))
+		})
+		if err != nil {
+			return nil, false, err
+		}
+		found = newest(h, args)
+		if more = len(found) > args.Limit; more {
+			found = found[:args.Limit]
+		}
+		if complete(found) {
+			break
+		}
+	}
+	return found, more, nil
+}
+
+// named says whether the first few wakes all have a message.
+func named(found []entry, most int) bool {
+	return !slices.ContainsFunc(found[:min(most, len(found))], func(f entry) bool { return f.subject.ID != "" && f.subject.Message == "" })
+}
+
+// newest are the wakes that the arguments ask for, the newest first, without a limit.
+func newest(h *projection.History, args tools.HistoryArgs) []entry {
+	var found []entry
+	for _, s := range append([]*projection.Subject{h.Heartbeat}, h.Reminders...) {
+		if args.ID != "" && s.ID != args.ID {
+			continue
+		}
+		for _, w := range s.Wakes {
+			if args.Since == nil || int64(w.At()) >= args.Since.UnixMilli() {
+				found = append(found, entry{s, w})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b entry) int { return cmp.Compare(b.wake.At(), a.wake.At()) })
+	return found
+}
+
+func historyText(found []entry, more bool, args tools.HistoryArgs, zone *time.Location) string {
+	if len(found) == 0 {
+		if args.ID != "" {
+			return "No wakes of " + text.Quote(args.ID) + " in the journal."
+		}
+		return "No wakes in the journal."
+	}
+	lines := []string{fmt.Sprintf("%d wake(s), newest first:", len(found))}
+	for _, f := range found {
+		lines = append(lines, text.HistoryLine(f.subject, f.wake, zone))
+	}
+	if more {
+		lines = append(lines, "There are older ones: give a higher limit, or since.")
+	}
+	return strings.Join(lines, "\n")
+}
+
+func historyData(found []entry, more bool) map[string]any {
+	wakes := []map[string]any{}
+	for _, f := range found {
+		w := f.wake
+		one := map[string]any{
+			"reminderId": orNull(f.subject.ID), "message": orNull(f.subject.Message), "result": w.Result, "due": w.Due, "sentAt": nil, "takenAt": w.TakenAt,
+			"lateMs": nil, "pushes": len(w.Pushes), "reason": orNull(w.Why()), "inferenceId": orNull(w.InferenceID), "manual": w.Manual,
+		}
+		if len(w.Pushes) > 0 {
+			one["sentAt"] = w.Pushes[0].SentAt
+		}
+		if ms, ok := w.LateMs(); ok {
+			one["lateMs"] = ms
+		}
+		wakes = append(wakes, one)
+	}
+	return map[string]any{"count": len(wakes), "more": more, "wakes": wakes}
+}
+
+func orNull(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
