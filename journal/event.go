@@ -135,7 +135,10 @@ type Add struct {
 	FireAt    int64           `msgpack:"fa" json:"fireAt"`
 	EveryMs   int64           `msgpack:"ev,omitempty" json:"everyMs,omitempty"` // 0: one-shot
 	Fixed     bool            `msgpack:"fx,omitempty" json:"fixed,omitempty"`   // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
-	Extra     json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`   // JSON object: members of the view's entry that are not ours
+	Title     string          `msgpack:"ti,omitempty" json:"title,omitempty"`
+	Severity  string          `msgpack:"sv,omitempty" json:"severity,omitempty"` // "high"; empty: normal
+	URL       string          `msgpack:"ur,omitempty" json:"url,omitempty"`      // what it is about: hosts that poll get it as content
+	Extra     json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`    // JSON object: members of the view's entry that are not ours
 }
 
 // Cancel removes a reminder.
@@ -156,8 +159,12 @@ type Fire struct {
 	Again    bool   `msgpack:"ag,omitempty" json:"again,omitempty"`    // EventID was sent before, without an answer (SPEC 6.6)
 }
 
-// Ack says that the host took a wake.
+// Ack says that the host took a wake: that it took the push of it, or, By the tool, that it acknowledged what it had
+// polled. EventID is then the occurrence's; without an ID it is the heartbeat's, or that of an alert about the files.
 type Ack struct {
+	By          Source `msgpack:"by,omitempty" json:"by,omitempty"`    // empty: the host, by its answer to a push
+	Due         int64  `msgpack:"du,omitempty" json:"due,omitempty"`   // of what was polled
+	Until       int64  `msgpack:"un,omitempty" json:"until,omitempty"` // of an alert about the files: when it may be shown again; 0: never
 	ID          string `msgpack:"id,omitempty" json:"id,omitempty"`
 	EventID     string `msgpack:"ei" json:"eventId"`
 	InferenceID string `msgpack:"in,omitempty" json:"inferenceId,omitempty"`

@@ -17,7 +17,12 @@ func (e Event) By() Source {
 		return b.By
 	case *Import:
 		return b.By
-	case *Ack, *Refuse, *Policy:
+	case *Ack:
+		if b.By != "" {
+			return b.By
+		}
+		return ByHost
+	case *Refuse, *Policy:
 		return ByHost
 	case *Drop:
 		return ByTimer

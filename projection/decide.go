@@ -41,11 +41,21 @@ func differs[T comparable](want *T, have T) *T {
 // Ack is the event that says that the host took the reminder's push: a one-shot is done, a recurring one goes on at its
 // next slot after now (SPEC 6.5).
 func (r *Reminder) Ack(now int64) *journal.Ack {
-	ack := &journal.Ack{ID: r.ID, EventID: r.Attempt.EventID}
-	if r.EveryMs > 0 {
-		ack.Next = nextSlot(r.FireAt, r.EveryMs, now)
+	return &journal.Ack{ID: r.ID, EventID: r.Attempt.EventID, Next: r.next(now)}
+}
+
+// Polled is the event that says that the host acknowledged the reminder's current occurrence, which it had polled
+// (SPEC 10.3).
+func (r *Reminder) Polled(now int64) *journal.Ack {
+	return &journal.Ack{By: journal.ByTool, ID: r.ID, EventID: r.OccurrenceID(), Due: r.FireAt, Next: r.next(now)}
+}
+
+// next is when the reminder falls due again once it is taken; 0: never.
+func (r *Reminder) next(now int64) int64 {
+	if r.EveryMs == 0 {
+		return 0
 	}
-	return ack
+	return nextSlot(r.FireAt, r.EveryMs, now)
 }
 
 // nextSlot is the first of fireAt+every, fireAt+2*every ... that lies after now: missed slots are one (SPEC 6.4), and the
@@ -90,7 +100,7 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 		}
 		edits = append(edits, &journal.Add{
 			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs,
-			Fixed: r.Fixed, Extra: r.Extra,
+			Fixed: r.Fixed, Title: r.Title, Severity: r.Severity, URL: r.URL, Extra: r.Extra,
 		})
 	}
 	if len(file.Problems) > 0 {
@@ -107,5 +117,5 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 func shows(s *State, r *Reminder) bool {
 	have, ok := s.Reminder(r.ID)
 	return ok && have.Message == r.Message && have.CreatedAt == r.CreatedAt && have.FireAt == r.FireAt &&
-		have.EveryMs == r.EveryMs && bytes.Equal(have.Extra, r.Extra)
+		have.EveryMs == r.EveryMs && have.Title == r.Title && have.Severity == r.Severity && have.URL == r.URL && bytes.Equal(have.Extra, r.Extra)
 }

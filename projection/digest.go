@@ -28,7 +28,7 @@ func (c *Config) Digest() Digest {
 
 // toggle adds r to the set, or takes it out.
 func (d *Digest) toggle(r *Reminder) {
-	one := digest([]byte(r.ID), []byte(r.Message), r.Extra, number(r.CreatedAt), number(r.FireAt), number(r.EveryMs))
+	one := digest([]byte(r.ID), []byte(r.Message), []byte(r.Title), []byte(r.Severity), []byte(r.URL), r.Extra, number(r.CreatedAt), number(r.FireAt), number(r.EveryMs))
 	for i := range d {
 		d[i] ^= one[i]
 	}

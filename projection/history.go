@@ -57,6 +57,7 @@ type Wake struct {
 	Due         Instant      `json:"due"`
 	Result      Result       `json:"result"`
 	Manual      bool         `json:"manual,omitempty"` // heartbeat_trigger
+	Polled      bool         `json:"polled,omitempty"` // the host acknowledged it instead of taking a push
 	TakenAt     Instant      `json:"takenAt"`
 	InferenceID string       `json:"inferenceId,omitempty"`
 	Reason      string       `json:"reason,omitempty"` // why it was dropped
@@ -270,6 +271,10 @@ func (h *History) applyFire(b *journal.Fire, at Instant) {
 }
 
 func (h *History) applyAck(b *journal.Ack, at Instant) {
+	if b.By == journal.ByTool {
+		h.applyPolled(b, at)
+		return
+	}
 	ref, ok := h.settle(b.EventID)
 	if !ok {
 		return
@@ -277,8 +282,28 @@ func (h *History) applyAck(b *journal.Ack, at Instant) {
 	delete(h.pushed, b.EventID)
 	p := &ref.wake.Pushes[ref.push]
 	p.Result, p.AnsweredAt, p.Late, p.Duplicate = ResultTaken, at, b.Late, b.Duplicate
-	ref.wake.Result, ref.wake.TakenAt, ref.wake.InferenceID = ResultTaken, at, b.InferenceID
+	if ref.wake.Result != ResultTaken {
+		ref.wake.Result, ref.wake.TakenAt = ResultTaken, at
+	}
+	ref.wake.InferenceID = b.InferenceID
 	if b.ID != "" && b.Next == 0 && h.open[b.ID] == ref.subject {
+		delete(h.open, b.ID)
+	}
+}
+
+// applyPolled folds an acknowledgement of what was polled. That of an alert about the files is no wake.
+func (h *History) applyPolled(b *journal.Ack, at Instant) {
+	if b.Due == 0 {
+		return
+	}
+	s := h.subject(b.ID)
+	w := s.unsettled(Instant(b.Due))
+	if w == nil {
+		w = &Wake{Due: Instant(b.Due), Pushes: []PushRecord{}}
+		s.Wakes = append(s.Wakes, w)
+	}
+	w.Result, w.TakenAt, w.Polled = ResultTaken, at, true
+	if b.ID != "" && b.Next == 0 {
 		delete(h.open, b.ID)
 	}
 }

@@ -17,6 +17,8 @@ const (
 	LeastEveryMs    = 5 * 1000        // of a recurring reminder (SPEC 5.4)
 	MostLengthMs    = 36525 * 86400e3 // of any interval or delay: 100 years
 	MostTextBytes   = 64 << 10        // of a text in a tool call (SPEC 4.5)
+	MostTitleBytes  = 400             // of a reminder's title
+	MostURLBytes    = 4 << 10         // of a reminder's URL
 	MostImportBytes = 1 << 20         // of a text in a file (SPEC 4.5)
 	MostTimeMs      = 253402300799999 // the end of the year 9999
 )
@@ -164,7 +166,11 @@ func readReminder(raw json.RawMessage, now int64) (r Reminder, index uint64, err
 		_ = json.Unmarshal(raw, &index) // ours, and only a hint
 		delete(members, "journalIndex")
 	}
-	r = Reminder{ID: *id, Message: *message, FireAt: *fireAt, CreatedAt: now, Extra: objectOf(members)}
+	r = Reminder{ID: *id, Message: *message, FireAt: *fireAt, CreatedAt: now}
+	r.Title = takeText(members, "title", func(s string) bool { return len(s) <= MostTitleBytes })
+	r.Severity = takeText(members, "severity", func(s string) bool { return s == SeverityHigh })
+	r.URL = takeText(members, "url", IsWebURL)
+	r.Extra = objectOf(members)
 	if createdAt != nil {
 		r.CreatedAt = *createdAt
 	}
@@ -173,6 +179,17 @@ func readReminder(raw json.RawMessage, now int64) (r Reminder, index uint64, err
 		r.Fixed = r.FireAt > now+r.EveryMs
 	}
 	return r, index, nil
+}
+
+// takeText takes an optional text out of the members. One that is not as we write it stays there, as a member that is not
+// ours.
+func takeText(members map[string]json.RawMessage, name string, ours func(string) bool) string {
+	text, err := textIn(members[name])
+	if err != nil || !ours(text) {
+		return ""
+	}
+	delete(members, name)
+	return text
 }
 
 func mentions(problems []string, name string) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -30,6 +31,9 @@ type snapshotHead struct {
 	Message    string `msgpack:"ms"`
 	Extra      []byte `msgpack:"xt,omitempty"`
 	AnchorMs   int64  `msgpack:"an"`
+
+	AnchorIndex uint64           `msgpack:"ai,omitempty"`
+	Acked       map[string]int64 `msgpack:"ak,omitempty"`
 }
 
 type snapshotData struct {
@@ -44,7 +48,7 @@ func (s *State) SnapshotDue() bool { return s.since >= max(snapshotEvery, s.text
 func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
-		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs,
+		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
 	}}}
 	var weight int64
 	for _, r := range s.Reminders() {
@@ -70,6 +74,7 @@ func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := msgpack.NewEncoder(&buf)
 	enc.UseCompactInts(true)
+	enc.SetSortMapKeys(true) // the same state is the same bytes
 	err := enc.Encode(v)
 	return buf.Bytes(), err
 }
@@ -91,7 +96,8 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 		}
 		if h := data.Head; h != nil {
 			s.Config = Config{IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra}
-			s.AnchorMs = h.AnchorMs
+			s.AnchorMs, s.AnchorIndex = h.AnchorMs, h.AnchorIndex
+			maps.Copy(s.acked, h.Acked)
 		}
 		for _, r := range data.Reminders {
 			s.insert(&r)
@@ -105,7 +111,7 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 }
 
 func (r *Reminder) weight() int64 {
-	return recordOverhead + int64(len(r.ID)+len(r.Message)+len(r.Extra))
+	return recordOverhead + int64(len(r.ID)+len(r.Message)+len(r.Title)+len(r.URL)+len(r.Extra))
 }
 
 // weightOf is about the size of a body on disk, counted from its content so that it is the same before it was encoded.
@@ -115,7 +121,7 @@ func weightOf(b journal.Body) int64 {
 	case *journal.Snapshot:
 		return 0
 	case *journal.Add:
-		w += int64(len(b.ID) + len(b.Message) + len(b.Extra))
+		w += int64(len(b.ID) + len(b.Message) + len(b.Title) + len(b.URL) + len(b.Extra))
 	case *journal.Configure:
 		if b.Message != nil {
 			w += int64(len(*b.Message))

@@ -66,18 +66,24 @@ type Reminder struct {
 	FireAt    int64    `msgpack:"fa"`
 	EveryMs   int64    `msgpack:"ev,omitempty"` // 0: one-shot
 	Fixed     bool     `msgpack:"fx,omitempty"` // FireAt is a point on the clock (see journal.Add)
+	Title     string   `msgpack:"ti,omitempty"`
+	Severity  string   `msgpack:"sv,omitempty"` // SeverityHigh; empty: normal
+	URL       string   `msgpack:"ur,omitempty"`
 	Extra     []byte   `msgpack:"xt,omitempty"`
-	Seq       uint64   `msgpack:"sq"` // index of the event that added it: the order in the view
+	Seq       uint64   `msgpack:"sq"`           // index of the event that added it: the order in the view
+	Since     uint64   `msgpack:"oc,omitempty"` // index of the event that began the current occurrence
 	Attempt   *Attempt `msgpack:"at,omitempty"`
 }
 
 // State is the fold of a journal. Make one with [New] or [LoadSnapshot]; read its fields freely, change it by Apply alone.
 type State struct {
-	Config   Config
-	AnchorMs int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
-	Index    uint64 // of the last event applied
-	TimeMs   int64  // of the last event applied
+	Config      Config
+	AnchorMs    int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
+	AnchorIndex uint64 // of the event that set it
+	Index       uint64 // of the last event applied
+	TimeMs      int64  // of the last event applied
 
+	acked     map[string]int64 // alerts about the files that were acknowledged, and until when
 	reminders map[string]*Reminder
 	texts     int64  // weight of all reminders, see weight
 	since     int64  // weight of the events since the last snapshot
@@ -86,7 +92,7 @@ type State struct {
 
 // New is the state of an empty journal.
 func New() *State {
-	return &State{Config: DefaultConfig(), reminders: map[string]*Reminder{}}
+	return &State{Config: DefaultConfig(), acked: map[string]int64{}, reminders: map[string]*Reminder{}}
 }
 
 // Reminder is the open reminder with that id. The pointer is the state's own: do not change it, do not keep it over an
@@ -125,9 +131,9 @@ func (s *State) HeartbeatDue() (int64, bool) {
 
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
+	return s.AnchorMs == o.AnchorMs && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
-			return a.Seq == b.Seq && a.Fixed == b.Fixed && (a.Attempt == nil) == (b.Attempt == nil) &&
+			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && (a.Attempt == nil) == (b.Attempt == nil) &&
 				(a.Attempt == nil || *a.Attempt == *b.Attempt)
 		})
 }
@@ -142,21 +148,21 @@ func (s *State) Apply(e journal.Event) {
 	s.since += weightOf(e.Body)
 	switch b := e.Body.(type) {
 	case *journal.Begin:
-		s.AnchorMs = e.Time
+		s.anchor(e)
 	case *journal.Configure:
-		s.applyConfigure(b, e.Time)
+		s.applyConfigure(b, e)
 	case *journal.Add:
 		s.applyAdd(b, e.Index)
 	case *journal.Cancel:
 		s.remove(b.ID)
 	case *journal.Fire:
-		s.applyFire(b, e.Time)
+		s.applyFire(b, e)
 	case *journal.Ack:
-		s.applyAck(b)
+		s.applyAck(b, e)
 	case *journal.Refuse:
 		s.applyRefuse(b, e.Time)
 	case *journal.Drop:
-		s.AnchorMs = e.Time
+		s.anchor(e)
 	case *journal.Clock:
 		s.applyClock(b)
 	case *journal.Snapshot:
@@ -166,7 +172,10 @@ func (s *State) Apply(e journal.Event) {
 	}
 }
 
-func (s *State) applyConfigure(b *journal.Configure, now int64) {
+// anchor starts the heartbeat's interval anew at the event.
+func (s *State) anchor(e journal.Event) { s.AnchorMs, s.AnchorIndex = e.Time, e.Index }
+
+func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	c := &s.Config
 	if b.IntervalMs != nil {
 		c.IntervalMs = *b.IntervalMs
@@ -187,7 +196,7 @@ func (s *State) applyConfigure(b *journal.Configure, now int64) {
 		c.Extra = b.Extra
 	}
 	if b.Reanchor {
-		s.AnchorMs = now
+		s.anchor(e)
 	}
 }
 
@@ -199,14 +208,14 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 	}
 	s.insert(&Reminder{
 		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs,
-		Fixed: b.Fixed, Extra: b.Extra, Seq: seq,
+		Fixed: b.Fixed, Title: b.Title, Severity: b.Severity, URL: b.URL, Extra: b.Extra, Seq: seq, Since: index,
 	})
 }
 
-func (s *State) applyFire(b *journal.Fire, now int64) {
+func (s *State) applyFire(b *journal.Fire, e journal.Event) {
 	if b.ID == "" {
 		if !b.Manual && !b.Fallback {
-			s.AnchorMs = now
+			s.anchor(e)
 		}
 		return
 	}
@@ -218,12 +227,17 @@ func (s *State) applyFire(b *journal.Fire, now int64) {
 	if r.Attempt != nil && r.Attempt.EventID == b.EventID {
 		sent = r.Attempt.Sent + 1
 	}
-	r.Attempt = &Attempt{EventID: b.EventID, At: now, Sent: sent, Outcome: Pending}
+	r.Attempt = &Attempt{EventID: b.EventID, At: e.Time, Sent: sent, Outcome: Pending}
 }
 
-func (s *State) applyAck(b *journal.Ack) {
+func (s *State) applyAck(b *journal.Ack, e journal.Event) {
+	if b.By == journal.ByTool && b.ID == "" {
+		s.applyPolled(b, e)
+		return
+	}
 	r, ok := s.reminders[b.ID]
-	if !ok || r.Attempt == nil || r.Attempt.EventID != b.EventID {
+	pushed := ok && r.Attempt != nil && r.Attempt.EventID == b.EventID
+	if !pushed && !(ok && b.By == journal.ByTool && r.OccurrenceID() == b.EventID) {
 		return
 	}
 	if b.Next == 0 {
@@ -231,7 +245,7 @@ func (s *State) applyAck(b *journal.Ack) {
 		return
 	}
 	next := *r
-	next.FireAt, next.Fixed, next.Attempt = b.Next, false, nil
+	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, false, nil, e.Index
 	s.remove(b.ID)
 	s.insert(&next)
 }

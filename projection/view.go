@@ -66,6 +66,11 @@ func (w *objectWriter) reminder(r *Reminder, index uint64) {
 		every = seconds(r.EveryMs)
 	}
 	w.member("everySeconds", every)
+	for _, m := range []struct{ name, value string }{{"title", r.Title}, {"severity", r.Severity}, {"url", r.URL}} {
+		if m.value != "" {
+			w.member(m.name, quote(m.value))
+		}
+	}
 	w.extra(r.Extra)
 	if index > 0 {
 		w.member("journalIndex", strconv.AppendUint(nil, index, 10))

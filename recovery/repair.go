@@ -113,7 +113,7 @@ func rewrite(dir string, hint journal.ID, damage []journal.Damage, now int64, lo
 		ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor,
 		Before: scanner.ID().String(), Replaces: filepath.Base(kept),
 	}
-	_, lost, err := journal.Rewrite(dir, hint, rewriteDir(dir), begin, now, journal.LogOptions{Log: log})
+	last, lost, err := journal.Rewrite(dir, hint, rewriteDir(dir), begin, now, journal.LogOptions{Log: log})
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +127,11 @@ func rewrite(dir string, hint journal.ID, damage []journal.Damage, now int64, lo
 		return nil, err
 	}
 	d := damage[0]
-	return &journal.SetAside{File: dir, Copy: kept, Lost: lost, Why: fmt.Sprintf("%s in %s at byte %d", d.Why, d.Segment, d.Offset)}, nil
+	why := fmt.Sprintf("%s in %s at byte %d", d.Why, d.Segment, d.Offset)
+	if last == 1 && lost == 0 {
+		why = "no record of it can be read: " + why
+	}
+	return &journal.SetAside{File: dir, Copy: kept, Lost: lost, Why: why}, nil
 }
 
 // asideName is the name under which a journal's folder is kept whole.

@@ -84,6 +84,14 @@ func (c call) listing(fields map[string]any) map[string]any {
 	return c.result(fields)
 }
 
+// changing is a result that a client must ask for anew each time.
+func (c call) changing(fields map[string]any) map[string]any {
+	if c.stateless {
+		fields["ttlMs"], fields["cacheScope"] = 0, "private"
+	}
+	return c.result(fields)
+}
+
 func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
 	var p struct {
 		ProtocolVersion string `json:"protocolVersion"`
@@ -101,7 +109,7 @@ func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
 	}
 	raw, withMCPL := p.Capabilities.Experimental["mcpl"]
 	withMCPL = withMCPL && string(raw) != "null" && string(raw) != "false"
-	s.met = true
+	s.met, s.mcpl = true, withMCPL
 	s.engine.Initialized(withMCPL)
 	reply.Result(map[string]any{
 		"protocolVersion": s.protocol,
@@ -112,7 +120,7 @@ func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
 }
 
 func capabilities(withMCPL bool) map[string]any {
-	c := map[string]any{"tools": map[string]any{}}
+	c := map[string]any{"tools": map[string]any{}, "resources": map[string]any{"subscribe": true}}
 	if withMCPL {
 		c["experimental"] = map[string]any{"mcpl": mcpl.Manifest()}
 	}
@@ -140,10 +148,13 @@ func (s *server) discover(c call, reply *wire.Reply) {
 // structured says whether a protocol version knows structured results and titles.
 func structured(protocol string) bool { return protocol >= "2025-06-18" }
 
-// listing is the tools as the protocol version knows them.
-func listing(protocol string) []map[string]any {
+// listing is the tools as the protocol version knows them, those for polling where the host cannot be pushed to.
+func listing(protocol string, polling bool) []map[string]any {
 	var all []map[string]any
 	for _, t := range tools.All() {
+		if t.Polling && !polling {
+			continue
+		}
 		one := map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.InputSchema()}
 		if protocol >= "2025-03-26" {
 			one["annotations"] = map[string]any{

@@ -33,19 +33,25 @@ type Options struct {
 	Log     *slog.Logger
 }
 
-// server answers one connection. Its fields are used by the reading goroutine alone.
+// server answers one connection. Its fields but subs are used by the reading goroutine alone.
 type server struct {
 	o        Options
 	engine   *engine.Engine
 	protocol string // negotiated by initialize; empty before
 	met      bool   // the client has said what it speaks
+	mcpl     bool   // it speaks MCPL
+	conn     *wire.Conn
+	subs     subscriptions
 }
 
 // Serve talks to the host on in and out until in ends, ctx is done or the host is gone; then everything is brought to
 // disk. An error says what could not be.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
-	s := &server{o: o, engine: engine.New(o.Engine)}
+	s := &server{o: o}
+	o.Engine.Changed = s.changed
+	s.engine = engine.New(o.Engine)
 	conn := wire.New(in, out, s, wire.Options{Log: o.Log})
+	s.conn = conn
 	s.engine.Attach(conn)
 
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -63,6 +69,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	}
 	stop()
 	err = errors.Join(err, <-stopped)
+	s.endListens()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
 	defer cancel()
 	_ = conn.Drain(drain) // a host that reads no more loses nothing that is on disk
@@ -92,9 +99,21 @@ func (s *server) Request(method string, params json.RawMessage, reply *wire.Repl
 	case "server/discover":
 		s.discover(call, reply)
 	case "tools/list":
-		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol)}))
+		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol, !s.mcpl || s.o.Engine.Proactive)}))
 	case "tools/call":
 		s.callTool(call, params, reply)
+	case "resources/list":
+		s.listResources(call, reply)
+	case "resources/templates/list":
+		reply.Result(call.listing(map[string]any{"resourceTemplates": []any{}}))
+	case "resources/read":
+		s.readResource(call, params, reply)
+	case "resources/subscribe":
+		s.subscribe(call, params, reply, true)
+	case "resources/unsubscribe":
+		s.subscribe(call, params, reply, false)
+	case "subscriptions/listen":
+		s.listen(call, params, reply)
 	case "featureSets/update":
 		s.updatePolicy(params, reply)
 	case "mcpl/manifest":
@@ -107,8 +126,10 @@ func (s *server) Request(method string, params json.RawMessage, reply *wire.Repl
 // Notification takes a notification; unknown ones are logged and ignored (SPEC 8.2).
 func (s *server) Notification(method string, params json.RawMessage) {
 	switch method {
-	case "notifications/initialized", "notifications/cancelled":
-		// Nothing waits for the first, and calls are answered before a cancellation could reach them.
+	case "notifications/initialized":
+		// Nothing waits for it.
+	case "notifications/cancelled":
+		s.cancelled(params) // a subscription; calls are answered before a cancellation could reach them
 	case "featureSets/update":
 		s.engine.NoticePolicy(params)
 	default:

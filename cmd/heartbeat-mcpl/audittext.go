@@ -179,7 +179,7 @@ func nameOf(s *projection.Subject) string {
 	if s.ID == "" {
 		return "heartbeat"
 	}
-	return s.ID
+	return text.Safe(s.ID)
 }
 
 // timeline maps instants to columns.
@@ -252,7 +252,7 @@ func (a *audit) printReminders(u ui) {
 	}
 	for _, s := range shown {
 		due, taken, late, pushes := a.lastWake(s)
-		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", s.ID, a.local(s.SetAt), orDash(string(s.SetBy)), a.standing(s), due, taken, late, pushes,
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", nameOf(s), a.local(s.SetAt), orDash(string(s.SetBy)), a.standing(s), due, taken, late, pushes,
 			text.Quote(short(s.Message, mostMessage)))
 	}
 	_ = w.Flush() // the error stays in u.out

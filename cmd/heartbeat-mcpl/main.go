@@ -59,7 +59,7 @@ func serveHost(ctx context.Context, args []string) error {
 	flags := pflag.NewFlagSet("heartbeat-mcpl", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard) // what is wrong is said by run
 	flags.Bool("stdio", false, "")
-	s.register(flags)
+	s.registerServing(flags)
 	switch err := flags.Parse(args); {
 	case errors.Is(err, pflag.ErrHelp):
 		return newRoot().Help()
@@ -98,8 +98,8 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.Flags().Bool("stdio", false, "serve a host on stdin and stdout")
-	flags.register(root.Flags())
-	root.AddCommand(newTry(), newReplay(), newAudit())
+	flags.registerServing(root.Flags())
+	root.AddCommand(newTry(), newReplay(), newAudit(), newRegister())
 	root.SetVersionTemplate("heartbeat-mcpl {{.Version}}\n")
 	return root
 }

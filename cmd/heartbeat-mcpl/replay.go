@@ -232,7 +232,7 @@ func (p *eventPrinter) event(e journal.Event) {
 	if code := kindColors[e.Kind]; code != "" {
 		kind = p.paint(code, kind)
 	}
-	p.printf("%s %7d  %s  %s\n", e.When().In(p.zone).Format("2006-01-02 15:04:05.000-07:00"), e.Index, kind, sentence(e, p.zone))
+	p.printf("%s %7d  %s  %s\n", e.When().In(p.zone).Format("2006-01-02 15:04:05.000-07:00"), e.Index, kind, text.Safe(sentence(e, p.zone)))
 }
 
 func (p *eventPrinter) damage(d journal.Damage) {

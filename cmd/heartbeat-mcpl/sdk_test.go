@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,7 +22,10 @@ func TestOfficialClient(t *testing.T) {
 			h := newHome(t)
 			cmd := exec.Command(binary, "--stdio")
 			cmd.Dir, cmd.Env = h.dir, append(os.Environ(), h.env...)
-			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
+			updated := make(chan string, 100)
+			client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ClientOptions{
+				ResourceUpdatedHandler: func(_ context.Context, r *mcp.ResourceUpdatedNotificationRequest) { updated <- r.Params.URI },
+			})
 			session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, &mcp.ClientSessionOptions{ProtocolVersion: version})
 			if err != nil {
 				t.Fatal(err)
@@ -40,6 +45,7 @@ func TestOfficialClient(t *testing.T) {
 			if len(outputs) != len(tools.All()) {
 				t.Errorf("%d tools", len(outputs))
 			}
+			checkResources(t, session, updated)
 			id := ""
 			for _, c := range []struct {
 				tool      string
@@ -56,6 +62,11 @@ func TestOfficialClient(t *testing.T) {
 				{"wake_history", map[string]any{"limit": 5, "since": "2026-01-01"}, false},
 				{"reminder_cancel", map[string]any{"id": "rem_none"}, true},
 				{"reminder_cancel", map[string]any{"id": nil}, true},
+				{"reminder_add", map[string]any{"message": "due", "inSeconds": 0, "title": "t", "severity": "high"}, false},
+				{"get_proactive_events", nil, false},
+				{"acknowledge_events", map[string]any{"event_ids": []string{"none"}}, false},
+				{"get_context", nil, false},
+				{"poll_feeds", nil, false},
 			} {
 				r, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: c.tool, Arguments: c.arguments})
 				if err != nil {
@@ -77,6 +88,43 @@ func TestOfficialClient(t *testing.T) {
 			}
 			validated(t, "reminder_cancel", r, outputs["reminder_cancel"], id)
 		})
+	}
+}
+
+// checkResources lists, reads and subscribes to the resources, and waits to hear of a change.
+func checkResources(t *testing.T, session *mcp.ClientSession, updated chan string) {
+	t.Helper()
+	list, err := session.ListResources(t.Context(), nil)
+	if err != nil || len(list.Resources) != 3 {
+		t.Fatalf("resources %+v, %v", list, err)
+	}
+	for _, r := range list.Resources {
+		got, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: r.URI})
+		if err != nil || len(got.Contents) != 1 || !json.Valid([]byte(got.Contents[0].Text)) {
+			t.Fatalf("%s: %+v, %v", r.URI, got, err)
+		}
+		if err := session.Subscribe(t.Context(), &mcp.SubscribeParams{URI: r.URI}); err != nil {
+			t.Fatalf("subscribe to %s: %v", r.URI, err)
+		}
+	}
+	if _, err := session.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "heartbeat://none"}); err == nil {
+		t.Error("a resource that is none was read")
+	}
+	if _, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "heartbeat_configure", Arguments: map[string]any{"intervalHours": 3}}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case uri := <-updated:
+		if uri != "heartbeat://config" {
+			t.Errorf("%s was updated", uri)
+		}
+	case <-time.After(time.Minute):
+		t.Error("a change of a resource was never told")
+	}
+	for _, r := range list.Resources {
+		if err := session.Unsubscribe(t.Context(), &mcp.UnsubscribeParams{URI: r.URI}); err != nil {
+			t.Errorf("unsubscribe from %s: %v", r.URI, err)
+		}
 	}
 }
 

@@ -27,8 +27,9 @@ func serve(ctx context.Context, s settings) error {
 		Version: version(),
 		Log:     log,
 		Engine: engine.Options{
-			Zone: zone,
-			Log:  log,
+			Zone:      zone,
+			Log:       log,
+			Proactive: s.proactive,
 			Store: recovery.Options{
 				Files:   s.files(),
 				Version: version(),

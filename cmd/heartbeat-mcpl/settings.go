@@ -25,6 +25,7 @@ type settings struct {
 	journalDir    string
 	timezone      string
 	keep          string
+	proactive     bool
 }
 
 // setting is one row of the table that flags, variables and the README's reference come from.
@@ -34,17 +35,24 @@ type setting struct {
 	standard string // the default, as people read it
 	about    string
 	value    func(*settings) *string
+	isPath   bool
 }
 
 var settingsTable = []setting{
-	{"config-file", "HEARTBEAT_CONFIG_FILE", "./heartbeat-config.json", "the config view", func(s *settings) *string { return &s.configFile }},
-	{"reminders-file", "HEARTBEAT_REMINDERS_FILE", "./heartbeat-reminders.json", "the reminders view", func(s *settings) *string { return &s.remindersFile }},
-	{"journal-dir", "HEARTBEAT_JOURNAL_DIR", "heartbeat-journal beside the config file", "the journal's folder", func(s *settings) *string { return &s.journalDir }},
-	{"timezone", "AGENT_TIMEZONE", "the system's time zone, else UTC", "the agent's time zone, an IANA name such as Europe/Berlin", func(s *settings) *string { return &s.timezone }},
-	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }},
+	{"config-file", "HEARTBEAT_CONFIG_FILE", "./heartbeat-config.json", "the config view", func(s *settings) *string { return &s.configFile }, true},
+	{"reminders-file", "HEARTBEAT_REMINDERS_FILE", "./heartbeat-reminders.json", "the reminders view", func(s *settings) *string { return &s.remindersFile }, true},
+	{"journal-dir", "HEARTBEAT_JOURNAL_DIR", "heartbeat-journal beside the config file", "the journal's folder", func(s *settings) *string { return &s.journalDir }, true},
+	{"timezone", "AGENT_TIMEZONE", "the system's time zone, else UTC", "the agent's time zone, an IANA name such as Europe/Berlin", func(s *settings) *string { return &s.timezone }, false},
+	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }, false},
 }
 
 func (s *settings) register(flags *pflag.FlagSet) { s.registerOnly(flags, settingsTable...) }
+
+// registerServing registers what a server needs.
+func (s *settings) registerServing(flags *pflag.FlagSet) {
+	s.register(flags)
+	flags.BoolVar(&s.proactive, "proactive", false, "list the tools for hosts that poll on every connection, also where wakes are pushed")
+}
 
 // registerReading registers what a command that only reads needs.
 func (s *settings) registerReading(flags *pflag.FlagSet) {

@@ -24,11 +24,12 @@ type Reply struct {
 
 // reply is a Reply in the making.
 type reply struct {
-	text    string
-	data    map[string]any
-	notes   []string // sentences below the text
-	isError bool
-	changed bool // something was recorded that should be saved
+	text     string
+	data     map[string]any
+	document any      // in place of text, data and notes: one JSON document, for hosts that poll
+	notes    []string // sentences below the text
+	isError  bool
+	changed  bool // something was recorded that should be saved
 }
 
 func refusal(err error) reply { return reply{text: err.Error(), isError: true} }
@@ -51,6 +52,11 @@ var toolCalls = map[string]toolCall{
 	"reminder_list":       {shows: shows{false, true}, call: (*Engine).listReminders},
 	"reminder_cancel":     {shows: shows{false, true}, call: (*Engine).cancelReminder},
 	"wake_history":        {shows: shows{false, true}, read: (*Engine).wakeHistory},
+
+	"get_proactive_events": {shows: shows{true, true}, call: (*Engine).proactiveEvents},
+	"acknowledge_events":   {shows: shows{true, true}, call: (*Engine).acknowledge},
+	"get_context":          {shows: shows{true, true}, call: (*Engine).context},
+	"poll_feeds":           {shows: shows{true, true}, call: (*Engine).pollFeeds},
 }
 
 // Call runs a tool; answer is called once its events are on disk, or could not be put there. The tool's name must be one of
@@ -69,6 +75,10 @@ func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(Reply)
 		e.store.TakeInEdits(e.now())
 		e.takenIn()
 		r := t.call(e, arguments)
+		if r.document != nil {
+			e.then(func(saved error) { answer(documented(r, saved)) })
+			return
+		}
 		notes := append(slices.Clone(r.notes), e.store.Notes(t.shows.config, t.shows.reminders)...)
 		e.then(func(saved error) { answer(finish(r, notes, saved, e.store.Journalled())) })
 	})
@@ -118,6 +128,9 @@ func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) Rep
 	}
 	reader := &Engine{o: e.o, policy: e.policy, held: e.held, due: newDueQueue(), peeked: state}
 	r := t.call(reader, arguments)
+	if r.document != nil {
+		return documented(r, nil)
+	}
 	return finish(r, append(slices.Clone(r.notes), holder), nil, true)
 }
 
@@ -169,7 +182,10 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 		return refusal(err)
 	}
 	now := e.now()
-	event := &journal.Add{By: journal.ByTool, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now}
+	event := &journal.Add{
+		By: journal.ByTool, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
+		Title: args.Title, Severity: args.Severity, URL: args.URL,
+	}
 	if args.EveryMs != nil {
 		event.EveryMs = *args.EveryMs
 		event.FireAt = now + event.EveryMs
@@ -253,7 +269,11 @@ func (e *Engine) unpushable() []string {
 	if e.policy.Pushable() {
 		return nil
 	}
-	return []string{"No reminder will be pushed on this connection: " + e.policy.Blocked() + ". " + e.policy.Remedy() + " Reminders are kept until then."}
+	polled := " Reminders are kept until then."
+	if e.pollable() {
+		polled = " Until then a host can poll them with get_proactive_events."
+	}
+	return []string{"No reminder will be pushed on this connection: " + e.policy.Blocked() + ". " + e.policy.Remedy() + polled}
 }
 
 func (e *Engine) cancelReminder(arguments json.RawMessage) reply {

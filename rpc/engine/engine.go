@@ -42,6 +42,9 @@ type Options struct {
 	Log   *slog.Logger
 	NewID func() string    // random text, for the ids of reminders and events; nil: from crypto/rand
 	Wall  func() time.Time // the wall clock; nil: time.Now
+
+	Changed   func(uris []string) // resources changed; called by the loop, must not block; may be nil
+	Proactive bool                // wakes can be polled on every connection, also where they are pushed
 }
 
 // Engine is the loop. All fields below inbox and done are the loop's own.
@@ -66,6 +69,7 @@ type Engine struct {
 	flushed  chan struct{} // a writing of the views ended
 	flushing bool
 	lastWork time.Time // of the last writing's begin
+	changes  changes
 	policyAt time.Time // when to say that no policy came; zero: never
 
 	peeked *projection.State // in place of the store's, for a reply of a server that waits for the journal
@@ -116,10 +120,7 @@ func (e *Engine) Run(ctx context.Context, reason func() string) error {
 	}
 	e.drain()
 	e.commit()
-	if e.flushing {
-		<-e.flushed
-		e.store.EndFlush()
-	}
+	e.endFlush()
 	if e.store == nil {
 		return nil
 	}
@@ -181,6 +182,7 @@ func (e *Engine) commit() {
 	for _, f := range after {
 		f(err)
 	}
+	e.tellChanges()
 }
 
 // then has f called when the events recorded so far are on disk, or could not be put there.
@@ -203,6 +205,15 @@ func (e *Engine) flush() {
 	}()
 }
 
+// endFlush waits for the writing of the views that is under way.
+func (e *Engine) endFlush() {
+	if e.flushing {
+		<-e.flushed
+		e.flushing = false
+		e.store.EndFlush()
+	}
+}
+
 // untilNext is how long the loop may sleep.
 func (e *Engine) untilNext() time.Duration {
 	if len(e.next) > 0 {
@@ -214,6 +225,9 @@ func (e *Engine) untilNext() time.Duration {
 	wait := tick
 	if next, ok := e.nextDue(); ok {
 		wait = min(wait, time.Duration(max(0, next-e.now()))*time.Millisecond)
+	}
+	if e.o.Changed != nil && len(e.changes.uris) > 0 {
+		wait = min(wait, max(0, flushSpacing-time.Since(e.changes.last)))
 	}
 	if !e.flushing && e.store.Behind() {
 		wait = min(wait, max(0, flushSpacing-time.Since(e.lastWork)))
@@ -247,6 +261,7 @@ func (e *Engine) tryOpen() {
 func (e *Engine) record(bodies ...journal.Body) {
 	e.store.Record(e.now(), bodies...)
 	for _, b := range bodies {
+		e.changes.note(b)
 		switch b := b.(type) {
 		case *journal.Add:
 			e.reschedule(b.ID)
@@ -257,7 +272,7 @@ func (e *Engine) record(bodies ...journal.Body) {
 		case *journal.Fire:
 			e.schedule(b.ID)
 		case *journal.Refuse:
-			if b.ID != "" {
+			if r, open := e.state().Reminder(b.ID); open && r.Attempt != nil && r.Attempt.EventID == b.EventID {
 				e.refused[b.ID] = struct{}{}
 				e.schedule(b.ID)
 			}
@@ -272,6 +287,8 @@ func (e *Engine) record(bodies ...journal.Body) {
 // takenIn follows edits of the views that the store recorded by itself.
 func (e *Engine) takenIn() {
 	if e.store.Edited() {
+		e.changes.note(&journal.Configure{})
+		e.changes.note(&journal.Add{})
 		e.rebuildQueue()
 		e.retryRefused()
 	}

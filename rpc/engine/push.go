@@ -27,6 +27,9 @@ type origin struct {
 	Silent         bool   `json:"silent,omitempty"`
 	ScheduledAt    string `json:"scheduledAt,omitempty"`
 	SilentFallback bool   `json:"silentFallback,omitempty"`
+	Title          string `json:"title,omitempty"`
+	Severity       string `json:"severity,omitempty"`
+	URL            string `json:"url,omitempty"`
 }
 
 type pushPayload struct {
@@ -58,7 +61,7 @@ func beatParams(f *flight, message string, now int64, fallback bool, zone *time.
 func reminderParams(f *flight, r *projection.Reminder, now int64, zone *time.Location) pushParams {
 	p := newParams(f, now, "heartbeat:reminder")
 	recurring := r.EveryMs > 0
-	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring}
+	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring, Title: r.Title, Severity: r.Severity, URL: r.URL}
 	if recurring {
 		p.Tags = append(p.Tags, "heartbeat:recurring")
 	}

@@ -22,6 +22,8 @@ type heartbeat struct {
 	due     int64 // since when
 	next    int64 // when the next one falls due meanwhile
 
+	held uint64 // AnchorIndex of the one that waits to be polled, as the log said
+
 	refusedSilent bool // the host refused the last silent one as empty (SPEC 7.2)
 	warned        bool // and the log said so
 }
@@ -47,7 +49,7 @@ func (e *Engine) beginHeartbeat() {
 // nextBeat is when the next heartbeat falls due; false while it is paused.
 func (e *Engine) nextBeat() (int64, bool) {
 	due, active := e.state().HeartbeatDue()
-	if active && e.beat.waiting {
+	if active && e.beat.waiting && !e.holdsBeat() {
 		due = e.beat.next
 	}
 	return due, active
@@ -56,6 +58,9 @@ func (e *Engine) nextBeat() (int64, bool) {
 // nextDue is when the loop has to look at the clock next for a wake.
 func (e *Engine) nextDue() (int64, bool) {
 	next, ok := e.nextBeat()
+	if e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
+		ok = false // it is due, and nothing but a poll or a policy brings it out
+	}
 	if first, some := e.due.first(); some && e.canPush() {
 		if !ok || first.due < next {
 			next = first.due
@@ -100,6 +105,10 @@ func (e *Engine) beatDue(due, now int64) {
 		e.fireBeat(due, now, false)
 		return
 	}
+	if e.holdsBeat() {
+		e.holdBeat(due, blocked)
+		return
+	}
 	e.dropBeat(due, blocked)
 	if e.beat.waiting {
 		e.beat.next = now + e.state().Config.IntervalMs
@@ -112,6 +121,21 @@ func (e *Engine) dropBeat(due int64, blocked string) {
 	if blocked == mcpl.BlockedNoPolicy || blocked == mcpl.BlockedNotificationOnly {
 		e.complainPolicy()
 	}
+}
+
+// pollable says whether this connection's host can poll for wakes.
+func (e *Engine) pollable() bool { return e.o.Proactive || e.policy.MCPOnly() }
+
+// holdsBeat says whether a heartbeat that falls due waits to be polled: it is not lost, as one is that nobody can get
+// (SPEC 6.4, 10.2).
+func (e *Engine) holdsBeat() bool { return e.pollable() && e.policy.Blocked() != "" }
+
+func (e *Engine) holdBeat(due int64, blocked string) {
+	if e.beat.held == e.state().AnchorIndex {
+		return
+	}
+	e.beat.held = e.state().AnchorIndex
+	e.o.Log.Info("suppressed heartbeat push/event — " + blocked + "; due " + text.Agent(due, e.o.Zone) + ", it waits to be polled")
 }
 
 func (e *Engine) complainPolicy() {

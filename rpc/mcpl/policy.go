@@ -68,6 +68,9 @@ func (p *Policy) Blocked() string {
 	return ""
 }
 
+// MCPOnly says whether the host has said that it does not speak MCPL.
+func (p *Policy) MCPOnly() bool { return p.mcpOnly }
+
 // Pushable says whether this connection can come to carry a wake at all: its host speaks MCPL and knows that policy is a
 // request (SPEC 6.7).
 func (p *Policy) Pushable() bool { return !p.mcpOnly && (p.requested || !p.noticed) }

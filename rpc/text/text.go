@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"heartbeat-mcpl/projection"
 )
@@ -29,7 +30,8 @@ func Seconds(ms int64) string {
 	return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64)
 }
 
-// Quote is text between double quotes on one line, escaped as JSON.
+// Quote is text between double quotes on one line, escaped as JSON; characters that would act on a terminal or turn the
+// line around are escaped, too.
 func Quote(text string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -37,7 +39,36 @@ func Quote(text string) string {
 	if err := enc.Encode(text); err != nil {
 		return strconv.Quote(text)
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return escapeUnseen(strings.TrimSuffix(b.String(), "\n"))
+}
+
+// Safe is text for a terminal: nothing in it breaks the line, acts on the terminal or turns the line around.
+func Safe(text string) string {
+	return escapeUnseen(strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return '\ufffd'
+		}
+		return r
+	}, text))
+}
+
+// escapeUnseen escapes control characters beyond ASCII's and format characters; joiners stay, which emoji and scripts need.
+func escapeUnseen(text string) string {
+	unseen := func(r rune) bool {
+		return r >= 0x7f && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d')
+	}
+	if !strings.ContainsFunc(text, unseen) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if unseen(r) && r <= 0xffff {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // OneLine is text without what would break a line, escaped as in JSON.

@@ -23,6 +23,8 @@ func TestLines(t *testing.T) {
 	paused.Paused, paused.IntervalMs, paused.Message = true, 90_500, "x"
 	for _, c := range []struct{ got, want string }{
 		{Agent(set, la), "2026-10-10T08:02:36-07:00 [America/Los_Angeles]"},
+		{Quote("a\u009b2J\u202eb\u0085\x7f\x1b👩\u200d💻"), `"a\u009b2J\u202eb\u0085\u007f\u001b👩` + "\u200d" + `💻"`},
+		{OneLine("x\r\n\u2066\"y\""), `x\r\n\u2066"y"`},
 		{Protocol(set + 7), "2026-10-10T15:02:36.007Z"},
 		{ReminderWake(once, now, la), "[reminder rem_a, set 2026-10-10T08:02:36-07:00 [America/Los_Angeles] · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] tea <b>\n"},
 		{ReminderWake(late, now, la), "[reminder rem_a, set 2026-10-10T08:02:36-07:00 [America/Los_Angeles], due 2026-10-12T20:01:36-07:00 [America/Los_Angeles] · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] tea"},

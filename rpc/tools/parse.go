@@ -53,10 +53,13 @@ func ParseConfigure(arguments json.RawMessage) (a ConfigureArgs, notes []string,
 
 // AddArgs are reminder_add's; nil is not given.
 type AddArgs struct {
-	Message string
-	DelayMs *int64
-	At      *time.Time
-	EveryMs *int64
+	Message  string
+	DelayMs  *int64
+	At       *time.Time
+	EveryMs  *int64
+	Title    string
+	Severity string // projection.SeverityHigh, or empty
+	URL      string
 }
 
 // ParseAdd reads reminder_add's arguments; a time without an offset is in the zone.
@@ -65,8 +68,12 @@ func ParseAdd(arguments json.RawMessage, zone *time.Location) (a AddArgs, notes 
 	if err != nil {
 		return a, nil, err
 	}
-	if message := c.text("message"); message != nil {
-		a.Message = *message
+	a.Message, a.Title, a.URL = c.plain("message"), c.plain("title"), c.plain("url")
+	if a.URL != "" && !projection.IsWebURL(a.URL) {
+		c.problem("url must be an absolute http or https URL, not %s", strconv.Quote(cut(a.URL, 60)))
+	}
+	if severity := c.choice("severity"); severity != nil && *severity == projection.SeverityHigh {
+		a.Severity = *severity
 	}
 	a.DelayMs = c.sum("delay")
 	a.EveryMs = c.sum("every")
@@ -87,9 +94,7 @@ func ParseCancel(arguments json.RawMessage) (id string, notes []string, err erro
 	if err != nil {
 		return "", nil, err
 	}
-	if given := c.text("id"); given != nil {
-		id = *given
-	}
+	id = c.plain("id")
 	return id, c.notes, c.refusal()
 }
 
@@ -110,11 +115,38 @@ func ParseHistory(arguments json.RawMessage, zone *time.Location) (a HistoryArgs
 	if limit := c.count("limit"); limit != nil {
 		a.Limit = *limit
 	}
-	if id := c.text("id"); id != nil {
-		a.ID = *id
-	}
+	a.ID = c.plain("id")
 	a.Since = c.time("since", zone)
 	return a, c.notes, c.refusal()
+}
+
+// ParsePoll reads get_proactive_events' arguments; an empty kind is every kind.
+func ParsePoll(arguments json.RawMessage) (kind string, err error) {
+	c, err := read("get_proactive_events", arguments)
+	if err != nil {
+		return "", err
+	}
+	if k := c.choice("kind"); k != nil {
+		kind = *k
+	}
+	return kind, c.refusal()
+}
+
+// AckArgs are acknowledge_events'.
+type AckArgs struct {
+	EventIDs []string
+	TTL      time.Duration // 0: for ever
+}
+
+// ParseAcknowledge reads acknowledge_events' arguments.
+func ParseAcknowledge(arguments json.RawMessage) (a AckArgs, err error) {
+	c, err := read("acknowledge_events", arguments)
+	if err != nil {
+		return a, err
+	}
+	a.EventIDs = c.texts("event_ids")
+	a.TTL = c.hours("ttl_hours")
+	return a, c.refusal()
 }
 
 // ParseNone reads the arguments of a tool that takes none.
@@ -290,12 +322,60 @@ func (c *call) text(name string) *string {
 		c.problem("%s holds half of a surrogate pair, which is no valid text", name)
 	case strings.TrimFunc(text, blank) == "":
 		c.problem("%s must not be blank", name)
-	case len(text) > projection.MostTextBytes:
-		c.problem("%s may have %d bytes at most, and has %d", name, projection.MostTextBytes, len(text))
+	case len(text) > c.tool.arg(name).mostBytes():
+		c.problem("%s may have %d bytes at most, and has %d", name, c.tool.arg(name).mostBytes(), len(text))
 	default:
 		return &text
 	}
 	return nil
+}
+
+// plain is an optional text, empty where it is not given or cannot be used.
+func (c *call) plain(name string) string {
+	if text := c.text(name); text != nil {
+		return *text
+	}
+	return ""
+}
+
+func (c *call) texts(name string) []string {
+	raw, ok := c.values[name]
+	if !ok {
+		return nil
+	}
+	var members []any
+	if raw[0] != '[' || json.Unmarshal(raw, &members) != nil {
+		c.problem("%s must be an array of texts, not %s", name, describe(raw))
+		return nil
+	}
+	texts := []string{}
+	for _, m := range members {
+		text, ok := m.(string)
+		if !ok {
+			c.problem("%s must hold texts alone", name)
+			return nil
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// hours is a length given in hours; more than can be told is for ever, which 0 stands for.
+func (c *call) hours(name string) time.Duration {
+	raw, ok := c.values[name]
+	if !ok {
+		return 0
+	}
+	n, err := strconv.ParseFloat(string(raw), 64)
+	switch {
+	case raw[0] != '-' && (raw[0] < '0' || raw[0] > '9'):
+		c.problem("%s must be a number, not %s", name, describe(raw))
+	case n < 0:
+		c.problem("%s must be 0 or more, and is %s", name, short(raw))
+	case err == nil && n < projection.MostLengthMs/hour:
+		return time.Duration(n * float64(time.Hour))
+	}
+	return 0
 }
 
 // blank says whether a letter shows nothing.

@@ -78,13 +78,18 @@ func (a *Arg) schema() *schema {
 	s := &schema{Description: a.Description}
 	switch a.Kind {
 	case aText:
-		s.Type, s.MinLength, s.MaxLength = "string", 1, projection.MostTextBytes
+		s.Type, s.MinLength, s.MaxLength = "string", 1, a.mostBytes()
 	case aTime:
 		s.Type, s.MinLength, s.MaxLength = "string", 4, mostTimeText
 	case aChoice:
 		s.Type, s.Enum = "string", a.Choices
 	case aBool:
 		s.Type = "boolean"
+	case aTexts:
+		s.Type, s.Items = "array", &schema{Type: "string"}
+	case aHours:
+		least := 0.0
+		s.Type, s.Minimum = "number", &least
 	case aCount:
 		least, most := float64(a.Least), float64(a.Most)
 		s.Type, s.Minimum, s.Maximum = "integer", &least, &most
@@ -93,6 +98,13 @@ func (a *Arg) schema() *schema {
 		s.Type, s.Minimum, s.Maximum = "number", &least, &most
 	}
 	return s
+}
+
+func (a *Arg) mostBytes() int {
+	if a.MostBytes > 0 {
+		return a.MostBytes
+	}
+	return projection.MostTextBytes
 }
 
 func prop(name string, s *schema) property { return property{name, s} }

@@ -20,6 +20,7 @@ type Tool struct {
 	Description string // for a model
 	Args        []Arg
 	Sums        []Sum
+	Polling     bool // for hosts that cannot be pushed to: listed for them alone (SPEC 10)
 	NeedsArgs   bool // with nothing but names that it does not take, it is refused (SPEC 4.2)
 	Output      *schema
 
@@ -38,6 +39,7 @@ type Arg struct {
 	UnitMs      int64    // of a length
 	Sum         string   // the sum that a length is part of
 	Least, Most int      // of a count
+	MostBytes   int      // of a text; 0: as much as any text may have
 }
 
 type argKind int
@@ -49,6 +51,8 @@ const (
 	aLength // a number of units of time, at least 0
 	aTime   // ISO 8601
 	aCount  // a whole number within Least and Most
+	aTexts  // an array of texts
+	aHours  // a number of hours, at least 0
 )
 
 // Sum is a length of time that several arguments add up to (SPEC 4.5).
@@ -192,6 +196,11 @@ var table = []*Tool{
 			lengths("delay", "in", "Delay from now,"),
 			[]Arg{{Name: "atIso", Kind: aTime, Description: "When, in ISO 8601: 2026-10-10T08:30:00-07:00, or without an offset in your own time zone (2026-10-10T08:30). A time that is past comes at once. Not together with a delay."}},
 			lengths("every", "every", "Repeats with this interval,"),
+			[]Arg{
+				{Name: "title", Kind: aText, MostBytes: projection.MostTitleBytes, Description: "A short heading, for hosts that show one."},
+				{Name: "severity", Kind: aChoice, Choices: []string{"normal", projection.SeverityHigh}, Description: "high: hosts that rank wakes tell it at once."},
+				{Name: "url", Kind: aText, MostBytes: projection.MostURLBytes, Description: "A web page that it is about, an absolute http or https URL."},
+			},
 		),
 		Sums:      []Sum{{"delay", 0}, {"every", projection.LeastEveryMs}},
 		NeedsArgs: true,
@@ -252,5 +261,50 @@ var table = []*Tool{
 				prop("manual", boolean("a heartbeat that was asked for"))))),
 			notes(),
 		),
+	},
+	{
+		Name:  "get_proactive_events",
+		Title: "Poll for wakes",
+		Description: "For hosts that poll: the reminders and the heartbeat that are due, as a JSON array, the most overdue first; [] when nothing is. " +
+			"An event is returned at every call, under the same event_id, until acknowledge_events takes it.",
+		Args:     []Arg{{Name: "kind", Kind: aChoice, Choices: []string{"alert", "content"}, Description: "Only events of this kind: content is what carries a URL."}},
+		ReadOnly: true, Polling: true, Idempotent: true,
+		Output: object(prop("events", array(&schema{Type: "object", Properties: []property{
+			prop("kind", &schema{Type: "string", Enum: []string{"alert", "content"}}),
+			prop("event_id", str("")), prop("source_type", &schema{Type: "string", Enum: []string{"reminder", "heartbeat", "store"}}),
+			prop("source_name", str("")), prop("title", str("")), prop("content", str("")),
+			prop("severity", &schema{Type: "string", Enum: []string{"high", "normal"}}), prop("suggested_tone", str("")),
+			prop("metrics", &schema{Type: "object"}), prop("url", str("")), prop("published_at", str("")),
+		}, Required: []string{"kind", "event_id", "source_type", "source_name", "title", "content"}}))),
+	},
+	{
+		Name:        "acknowledge_events",
+		Title:       "Acknowledge polled wakes",
+		Description: "For hosts that poll: takes events of get_proactive_events. A one-shot reminder is done, a recurring one goes on; they are not returned again.",
+		Args: []Arg{
+			{Name: "event_ids", Kind: aTexts, Required: true, Description: "The event_id of each event."},
+			{Name: "ttl_hours", Kind: aHours, Description: "For how long an event stays away; absent or 0: for ever."},
+		},
+		Polling: true, NeedsArgs: true, Idempotent: true,
+		Output: object(prop("ok", boolean("")), prop("acked", integer("how many were taken")), prop("unknown", array(str("ids of nothing that is due")))),
+	},
+	{
+		Name:        "get_context",
+		Title:       "Schedule at a glance",
+		Description: "For hosts that poll: the time, the heartbeat, how many reminders are set and wait, and the next three, as one JSON object.",
+		ReadOnly:    true, Polling: true, Idempotent: true,
+		Output: object(
+			prop("available", boolean("")), prop("now", str("")), prop("time_zone", str("")),
+			prop("heartbeat", object(prop("interval_seconds", number("")), prop("paused", boolean("")), prop("next_at", nullable(str(""))))),
+			prop("reminders", integer("how many are set")), prop("waiting", integer("how many are due")),
+			prop("next", array(object(prop("id", str("")), prop("title", str("")), prop("at", str("")), prop("repeats_every_seconds", nullable(number("")))))),
+		),
+	},
+	{
+		Name:        "poll_feeds",
+		Title:       "Refresh",
+		Description: "For hosts that poll: reads the files anew and refreshes what is due. Answers ok, or error: and why.",
+		ReadOnly:    true, Polling: true, Idempotent: true,
+		Output: object(prop("status", str(""))),
 	},
 }

@@ -41,7 +41,7 @@ func parse(tool, arguments string) string {
 
 const (
 	configureTakes = "heartbeat_configure takes intervalSeconds, intervalMinutes, intervalHours, paused, deliveryMode, message"
-	addTakes       = "reminder_add takes message, inSeconds, inMinutes, inHours, atIso, everySeconds, everyMinutes, everyHours"
+	addTakes       = "reminder_add takes message, inSeconds, inMinutes, inHours, atIso, everySeconds, everyMinutes, everyHours, title, severity, url"
 )
 
 func TestEachCallIsAppliedOrRefusedWhole(t *testing.T) {
@@ -302,4 +302,24 @@ func FuzzParseTime(f *testing.F) {
 			t.Fatalf("%q is %v", text, at)
 		}
 	})
+}
+
+// TestTheListIsShortEnoughForAModel holds the whole list against a budget of characters: models read it with each request.
+func TestTheListIsShortEnoughForAModel(t *testing.T) {
+	inputs, outputs := 0, 0
+	for _, tool := range All() {
+		if tool.Title == "" || tool.Description == "" {
+			t.Errorf("%s lacks a title or a description", tool.Name)
+		}
+		for _, a := range tool.Args {
+			if a.Description == "" {
+				t.Errorf("%s: %s lacks a description", tool.Name, a.Name)
+			}
+		}
+		inputs += len(tool.Name) + len(tool.Description) + len(tool.InputSchema())
+		outputs += len(tool.OutputSchema())
+	}
+	if inputs >= 12_000 || inputs+outputs >= 24_000 {
+		t.Errorf("%d characters, with output schemas %d: at most 12,000 and 24,000", inputs, inputs+outputs)
+	}
 }

@@ -153,6 +153,24 @@ func (c *Conn) Call(method string, params any, limit time.Duration, answer func(
 	return nil
 }
 
+// Notify sends a notification.
+func (c *Conn) Notify(method string, params any) error {
+	return c.write(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
+}
+
+// Answer answers a request that was held ([Reply.Hold]).
+func (c *Conn) Answer(id json.RawMessage, result any) error {
+	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+func (c *Conn) write(message any) error {
+	line, err := encode(message)
+	if err != nil {
+		return err
+	}
+	return c.out.put(append(line, '\n'))
+}
+
 // handler is jsonrpc2's way to the Handler.
 type handler struct{ c *Conn }
 
@@ -206,6 +224,20 @@ func (r *Reply) Error(code int64, message string, data any) {
 		}
 	}
 	r.send(nil, &jsonrpc2.Response{ID: r.id, Error: e})
+}
+
+// Hold takes the request out of those that are awaited, and returns its id: it is answered much later, with [Conn.Answer],
+// or never.
+func (r *Reply) Hold() json.RawMessage {
+	if !r.done.CompareAndSwap(false, true) {
+		return nil
+	}
+	defer r.c.requests.Done()
+	id, err := r.c.stream.peerID(json.RawMessage(r.id.String()))
+	if err != nil {
+		r.c.o.Log.Error("a request that was answered is held", "err", err)
+	}
+	return id
 }
 
 // placeholder stands for a result that the stream puts in, for the same reason as in [Conn.Call].

@@ -335,6 +335,7 @@ type ToolResult struct {
 	Text       string
 	Structured json.RawMessage
 	IsError    bool
+	Blocks     int // of content
 }
 
 // Call calls a tool.
@@ -359,7 +360,7 @@ func ReadToolResult(raw json.RawMessage) (ToolResult, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return ToolResult{}, err
 	}
-	t := ToolResult{Structured: r.Structured, IsError: r.IsError}
+	t := ToolResult{Structured: r.Structured, IsError: r.IsError, Blocks: len(r.Content)}
 	for _, c := range r.Content {
 		t.Text += c.Text
 	}
