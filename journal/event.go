@@ -121,9 +121,13 @@ type Configure struct {
 	Paused     *bool           `msgpack:"pa,omitempty" json:"paused,omitempty"`
 	Mode       *string         `msgpack:"mo,omitempty" json:"deliveryMode,omitempty"` // "message" or "silent"
 	Message    *string         `msgpack:"ms,omitempty" json:"message,omitempty"`
-	Reanchor   bool            `msgpack:"ra,omitempty" json:"reanchor,omitempty"`   // the heartbeat's phase starts anew at the event's time (SPEC 5.2)
-	Extra      json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`      // JSON object: members of the config view that are not ours
-	ClearExtra bool            `msgpack:"xc,omitempty" json:"clearExtra,omitempty"` // such members were removed from the view
+	Standing   *bool           `msgpack:"st,omitempty" json:"standing,omitempty"`    // the message is a recurring instruction (SPEC 11.4)
+	Cleared    *bool           `msgpack:"cl,omitempty" json:"cleared,omitempty"`     // there is no heartbeat until one is set again (SPEC 11.2)
+	Active     *string         `msgpack:"ah,omitempty" json:"activeHours,omitempty"` // "08:00-22:30": outside of them no heartbeat comes
+	Command    string          `msgpack:"cm,omitempty" json:"command,omitempty"`     // every, pause, resume or clear: what was said
+	Reanchor   bool            `msgpack:"ra,omitempty" json:"reanchor,omitempty"`    // the heartbeat's phase starts anew at the event's time (SPEC 5.2)
+	Extra      json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`       // JSON object: members of the config view that are not ours
+	ClearExtra bool            `msgpack:"xc,omitempty" json:"clearExtra,omitempty"`  // such members were removed from the view
 }
 
 // Add sets a reminder. One whose ID is there already is replaced (an edit of the file) and keeps its place.
@@ -136,9 +140,13 @@ type Add struct {
 	EveryMs   int64           `msgpack:"ev,omitempty" json:"everyMs,omitempty"` // 0: one-shot
 	Fixed     bool            `msgpack:"fx,omitempty" json:"fixed,omitempty"`   // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
 	Title     string          `msgpack:"ti,omitempty" json:"title,omitempty"`
-	Severity  string          `msgpack:"sv,omitempty" json:"severity,omitempty"` // "high"; empty: normal
-	URL       string          `msgpack:"ur,omitempty" json:"url,omitempty"`      // what it is about: hosts that poll get it as content
-	Extra     json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`    // JSON object: members of the view's entry that are not ours
+	Severity  string          `msgpack:"sv,omitempty" json:"severity,omitempty"`  // "high"; empty: normal
+	URL       string          `msgpack:"ur,omitempty" json:"url,omitempty"`       // what it is about: hosts that poll get it as content
+	Cron      string          `msgpack:"cr,omitempty" json:"cron,omitempty"`      // in place of EveryMs: five fields
+	Zone      string          `msgpack:"tz,omitempty" json:"timeZone,omitempty"`  // of Cron
+	Until     int64           `msgpack:"un,omitempty" json:"until,omitempty"`     // it does not fall due after this; 0: for ever
+	Left      int             `msgpack:"lf,omitempty" json:"remaining,omitempty"` // how often it still falls due; 0: for ever
+	Extra     json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`     // JSON object: members of the view's entry that are not ours
 }
 
 // Cancel removes a reminder.

@@ -12,22 +12,41 @@ type Change struct {
 	Paused     *bool
 	Mode       *string
 	Message    *string
+	Standing   *bool
+	Cleared    *bool
+	Active     *string
+	Command    string // what was said in the language of SPEC 11.1; empty: it was not said so
 }
+
+// CommandEvery is the command that sets the heartbeat anew, also where nothing differs.
+const CommandEvery = "every"
 
 // Configure is the event that brings the settings to what change asks for, nil where they are that already. A new
 // interval, a pause and its end re-anchor the timer (SPEC 5.2).
 func (s *State) Configure(by journal.Source, change Change) *journal.Configure {
+	if s.Config.Cleared && change.Cleared == nil && (change.IntervalMs != nil || change.Paused != nil && !*change.Paused) {
+		set := false // what gives a heartbeat that was cleared an interval, or resumes it, sets it again
+		change.Cleared = &set
+		if change.Paused == nil {
+			change.Paused = &set
+		}
+	}
 	next := &journal.Configure{
 		By:         by,
+		Command:    change.Command,
+		Standing:   differs(change.Standing, s.Config.Standing),
+		Cleared:    differs(change.Cleared, s.Config.Cleared),
+		Active:     differs(change.Active, s.Config.Active),
 		IntervalMs: differs(change.IntervalMs, s.Config.IntervalMs),
 		Paused:     differs(change.Paused, s.Config.Paused),
 		Mode:       differs(change.Mode, s.Config.Mode),
 		Message:    differs(change.Message, s.Config.Message),
 	}
-	if next.IntervalMs == nil && next.Paused == nil && next.Mode == nil && next.Message == nil {
+	every := change.Command == CommandEvery
+	if next.IntervalMs == nil && next.Paused == nil && next.Mode == nil && next.Message == nil && next.Standing == nil && next.Cleared == nil && next.Active == nil && !every {
 		return nil
 	}
-	next.Reanchor = next.IntervalMs != nil || next.Paused != nil
+	next.Reanchor = next.IntervalMs != nil || next.Paused != nil || next.Cleared != nil || every
 	return next
 }
 
@@ -52,10 +71,35 @@ func (r *Reminder) Polled(now int64) *journal.Ack {
 
 // next is when the reminder falls due again once it is taken; 0: never.
 func (r *Reminder) next(now int64) int64 {
-	if r.EveryMs == 0 {
+	if !r.Recurring() || r.Left == 1 {
 		return 0
 	}
-	return nextSlot(r.FireAt, r.EveryMs, now)
+	next := r.slotAfter(now)
+	if r.Until > 0 && next > r.Until {
+		return 0
+	}
+	return next
+}
+
+// slotAfter is the reminder's first slot after now, and after the current one; 0: there is none.
+func (r *Reminder) slotAfter(now int64) int64 {
+	if r.Cron == "" {
+		return nextSlot(r.FireAt, r.EveryMs, now)
+	}
+	next, err := NextCron(r.Cron, r.Zone, max(now, r.FireAt))
+	if err != nil {
+		return 0 // it was valid when it was set: a calendar that has no further day
+	}
+	return next
+}
+
+// RetryAt is when a recurring reminder that was refused at that time is tried again without any other reason: one interval
+// later, or at its next day (SPEC 6.5).
+func (r *Reminder) RetryAt(refused int64) int64 {
+	if r.Cron != "" {
+		return r.slotAfter(refused)
+	}
+	return refused + r.EveryMs
 }
 
 // nextSlot is the first of fireAt+every, fireAt+2*every ... that lies after now: missed slots are one (SPEC 6.4), and the
@@ -74,6 +118,9 @@ func (s *State) ConfigEdit(by journal.Source, base Config, file FileConfig) *jou
 		Paused:     differs(file.Paused, base.Paused),
 		Mode:       differs(file.Mode, base.Mode),
 		Message:    differs(file.Message, base.Message),
+		Standing:   differs(&file.Standing, base.Standing),
+		Cleared:    differs(&file.Cleared, base.Cleared),
+		Active:     differs(&file.Active, base.Active),
 	}
 	next := s.Configure(by, change)
 	if bytes.Equal(file.Extra, base.Extra) || bytes.Equal(file.Extra, s.Config.Extra) {
@@ -100,7 +147,8 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 		}
 		edits = append(edits, &journal.Add{
 			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs,
-			Fixed: r.Fixed, Title: r.Title, Severity: r.Severity, URL: r.URL, Extra: r.Extra,
+			Fixed: r.Fixed, Title: r.Title, Severity: r.Severity, URL: r.URL,
+			Cron: r.Cron, Zone: r.Zone, Until: r.Until, Left: r.Left, Extra: r.Extra,
 		})
 	}
 	if len(file.Problems) > 0 {
@@ -117,5 +165,6 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 func shows(s *State, r *Reminder) bool {
 	have, ok := s.Reminder(r.ID)
 	return ok && have.Message == r.Message && have.CreatedAt == r.CreatedAt && have.FireAt == r.FireAt &&
-		have.EveryMs == r.EveryMs && have.Title == r.Title && have.Severity == r.Severity && have.URL == r.URL && bytes.Equal(have.Extra, r.Extra)
+		have.EveryMs == r.EveryMs && have.Title == r.Title && have.Severity == r.Severity && have.URL == r.URL &&
+		have.Cron == r.Cron && have.Zone == r.Zone && have.Until == r.Until && have.Left == r.Left && bytes.Equal(have.Extra, r.Extra)
 }

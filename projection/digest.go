@@ -23,12 +23,13 @@ func DigestReminders(all []Reminder) Digest {
 
 // Digest is the digest of what the config view shows.
 func (c *Config) Digest() Digest {
-	return digest([]byte(c.Mode), []byte(c.Message), c.Extra, number(c.IntervalMs), flag(c.Paused))
+	return digest([]byte(c.Mode), []byte(c.Message), c.Extra, number(c.IntervalMs), flag(c.Paused), flag(c.Standing), flag(c.Cleared), []byte(c.Active))
 }
 
 // toggle adds r to the set, or takes it out.
 func (d *Digest) toggle(r *Reminder) {
-	one := digest([]byte(r.ID), []byte(r.Message), []byte(r.Title), []byte(r.Severity), []byte(r.URL), r.Extra, number(r.CreatedAt), number(r.FireAt), number(r.EveryMs))
+	one := digest([]byte(r.ID), []byte(r.Message), []byte(r.Title), []byte(r.Severity), []byte(r.URL), []byte(r.Cron), []byte(r.Zone), r.Extra,
+		number(r.Until), number(int64(r.Left)), number(r.CreatedAt), number(r.FireAt), number(r.EveryMs))
 	for i := range d {
 		d[i] ^= one[i]
 	}

@@ -17,6 +17,7 @@ const (
 	LeastEveryMs    = 5 * 1000        // of a recurring reminder (SPEC 5.4)
 	MostLengthMs    = 36525 * 86400e3 // of any interval or delay: 100 years
 	MostTextBytes   = 64 << 10        // of a text in a tool call (SPEC 4.5)
+	MostCount       = 1_000_000       // of a reminder that ends after so many
 	MostTitleBytes  = 400             // of a reminder's title
 	MostURLBytes    = 4 << 10         // of a reminder's URL
 	MostImportBytes = 1 << 20         // of a text in a file (SPEC 4.5)
@@ -32,6 +33,9 @@ type FileConfig struct {
 	Paused     *bool
 	Mode       *string
 	Message    *string
+	Standing   bool // these three are ours alone: absent is what they are without it
+	Cleared    bool
+	Active     string
 	Extra      []byte
 	Ref        ViewRef
 	Problems   []string // the view is usable in part (SPEC 3.3); a sentence fragment each
@@ -51,7 +55,7 @@ func (f *FileConfig) Over(c Config) Config {
 	if f.Message != nil {
 		c.Message = *f.Message
 	}
-	c.Extra = f.Extra
+	c.Standing, c.Cleared, c.Active, c.Extra = f.Standing, f.Cleared, f.Active, f.Extra
 	return c
 }
 
@@ -67,6 +71,8 @@ func (f *FileConfig) Differences(c Config) []string {
 	differ("intervalSeconds", over.IntervalMs != c.IntervalMs, string(seconds(over.IntervalMs)), string(seconds(c.IntervalMs)))
 	differ("paused", over.Paused != c.Paused, over.Paused, c.Paused)
 	differ("deliveryMode", over.Mode != c.Mode, over.Mode, c.Mode)
+	differ("cleared", over.Cleared != c.Cleared, over.Cleared, c.Cleared)
+	differ("activeHours", over.Active != c.Active, shortQuote(over.Active), shortQuote(c.Active))
 	differ("message", over.Message != c.Message, shortQuote(over.Message), shortQuote(c.Message))
 	if !bytes.Equal(over.Extra, c.Extra) {
 		all = append(all, "members that are not the server's differ from those in the journal")
@@ -98,6 +104,8 @@ func ReadConfigView(data []byte) (FileConfig, error) {
 	f.Paused = field(&f.Problems, members, "paused", boolIn)
 	f.Mode = field(&f.Problems, members, "deliveryMode", modeIn)
 	f.Message = field(&f.Problems, members, "message", textIn)
+	f.Standing, f.Cleared = takeTrue(members, "standing"), takeTrue(members, "cleared")
+	f.Active = takeText(members, "activeHours", func(s string) bool { _, err := ParseHours(s); return err == nil })
 	if raw, ok := members["journal"]; ok {
 		_ = json.Unmarshal(raw, &f.Ref) // ours, and only a hint: what is not in its shape says nothing
 		delete(members, "journal")
@@ -170,6 +178,7 @@ func readReminder(raw json.RawMessage, now int64) (r Reminder, index uint64, err
 	r.Title = takeText(members, "title", func(s string) bool { return len(s) <= MostTitleBytes })
 	r.Severity = takeText(members, "severity", func(s string) bool { return s == SeverityHigh })
 	r.URL = takeText(members, "url", IsWebURL)
+	r.Until, r.Left = takeTime(members, "until"), int(takeNumber(members, "remaining", MostCount))
 	r.Extra = objectOf(members)
 	if createdAt != nil {
 		r.CreatedAt = *createdAt
@@ -177,6 +186,9 @@ func readReminder(raw json.RawMessage, now int64) (r Reminder, index uint64, err
 	if every != nil {
 		r.EveryMs = *every
 		r.Fixed = r.FireAt > now+r.EveryMs
+	} else if raw, ok := members["cron"]; ok {
+		r.takeCron(raw, members)
+		r.Extra = objectOf(members)
 	}
 	return r, index, nil
 }
@@ -190,6 +202,45 @@ func takeText(members map[string]json.RawMessage, name string, ours func(string)
 	}
 	delete(members, name)
 	return text
+}
+
+// takeCron takes a calendar that is valid.
+func (r *Reminder) takeCron(raw json.RawMessage, members map[string]json.RawMessage) {
+	cron, err := textIn(raw)
+	if err != nil {
+		return
+	}
+	zone, err := textIn(members["timeZone"])
+	if err != nil {
+		zone = "UTC"
+	}
+	if _, err := NextCron(cron, zone, r.FireAt); err != nil {
+		return
+	}
+	r.Cron, r.Zone, r.Fixed = cron, zone, true
+	delete(members, "cron")
+	delete(members, "timeZone")
+}
+
+func takeTrue(members map[string]json.RawMessage, name string) bool {
+	if string(members[name]) != "true" {
+		return false
+	}
+	delete(members, name)
+	return true
+}
+
+func takeTime(members map[string]json.RawMessage, name string) int64 {
+	return takeNumber(members, name, MostTimeMs)
+}
+
+func takeNumber(members map[string]json.RawMessage, name string, most int64) int64 {
+	n, err := numberIn(members[name])
+	if err != nil || n != math.Trunc(n) || n < 1 || n > float64(most) {
+		return 0
+	}
+	delete(members, name)
+	return int64(n)
 }
 
 func mentions(problems []string, name string) bool {

@@ -33,6 +33,10 @@ type snapshotHead struct {
 	AnchorMs   int64  `msgpack:"an"`
 
 	AnchorIndex uint64           `msgpack:"ai,omitempty"`
+	Standing    bool             `msgpack:"st,omitempty"`
+	Cleared     bool             `msgpack:"cl,omitempty"`
+	Active      string           `msgpack:"ah,omitempty"`
+	Beats       *Beats           `msgpack:"be,omitempty"`
 	Acked       map[string]int64 `msgpack:"ak,omitempty"`
 }
 
@@ -49,6 +53,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
+		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats,
 	}}}
 	var weight int64
 	for _, r := range s.Reminders() {
@@ -97,6 +102,10 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 		if h := data.Head; h != nil {
 			s.Config = Config{IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra}
 			s.AnchorMs, s.AnchorIndex = h.AnchorMs, h.AnchorIndex
+			s.Config.Standing, s.Config.Cleared, s.Config.Active = h.Standing, h.Cleared, h.Active
+			if h.Beats != nil {
+				s.Beats = *h.Beats
+			}
 			maps.Copy(s.acked, h.Acked)
 		}
 		for _, r := range data.Reminders {

@@ -30,6 +30,9 @@ type Config struct {
 	Paused     bool
 	Mode       string
 	Message    string
+	Standing   bool   // the message is a recurring instruction (SPEC 11.4)
+	Cleared    bool   // there is no heartbeat until one is set again (SPEC 11.2); then Paused is set, too
+	Active     string // "08:00-22:30": outside of them no heartbeat comes; empty: always
 	Extra      []byte // JSON object: members of the config view that are not ours, kept as they are; nil for none
 }
 
@@ -69,10 +72,23 @@ type Reminder struct {
 	Title     string   `msgpack:"ti,omitempty"`
 	Severity  string   `msgpack:"sv,omitempty"` // SeverityHigh; empty: normal
 	URL       string   `msgpack:"ur,omitempty"`
+	Cron      string   `msgpack:"cr,omitempty"` // in place of EveryMs, see journal.Add
+	Zone      string   `msgpack:"tz,omitempty"`
+	Until     int64    `msgpack:"un,omitempty"`
+	Left      int      `msgpack:"lf,omitempty"`
 	Extra     []byte   `msgpack:"xt,omitempty"`
 	Seq       uint64   `msgpack:"sq"`           // index of the event that added it: the order in the view
 	Since     uint64   `msgpack:"oc,omitempty"` // index of the event that began the current occurrence
 	Attempt   *Attempt `msgpack:"at,omitempty"`
+}
+
+// Recurring says whether the reminder falls due again once it is taken.
+func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.Cron != "" }
+
+// Beats counts the heartbeats that the host took since the heartbeat was set (SPEC 11.5).
+type Beats struct {
+	Taken  int64 `msgpack:"n"`
+	LastMs int64 `msgpack:"l"` // when the last one was taken; 0: none was
 }
 
 // State is the fold of a journal. Make one with [New] or [LoadSnapshot]; read its fields freely, change it by Apply alone.
@@ -80,6 +96,7 @@ type State struct {
 	Config      Config
 	AnchorMs    int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
 	AnchorIndex uint64 // of the event that set it
+	Beats       Beats
 	Index       uint64 // of the last event applied
 	TimeMs      int64  // of the last event applied
 
@@ -131,7 +148,7 @@ func (s *State) HeartbeatDue() (int64, bool) {
 
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
+	return s.AnchorMs == o.AnchorMs && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
 			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && (a.Attempt == nil) == (b.Attempt == nil) &&
 				(a.Attempt == nil || *a.Attempt == *b.Attempt)
@@ -189,6 +206,18 @@ func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	if b.Message != nil {
 		c.Message = *b.Message
 	}
+	if b.Standing != nil {
+		c.Standing = *b.Standing
+	}
+	if b.Cleared != nil {
+		c.Cleared = *b.Cleared
+	}
+	if b.Active != nil {
+		c.Active = *b.Active
+	}
+	if b.Command == CommandEvery || c.Cleared {
+		s.Beats = Beats{}
+	}
 	if b.ClearExtra {
 		c.Extra = nil
 	}
@@ -208,7 +237,7 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 	}
 	s.insert(&Reminder{
 		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs,
-		Fixed: b.Fixed, Title: b.Title, Severity: b.Severity, URL: b.URL, Extra: b.Extra, Seq: seq, Since: index,
+		Fixed: b.Fixed, Title: b.Title, Severity: b.Severity, URL: b.URL, Cron: b.Cron, Zone: b.Zone, Until: b.Until, Left: b.Left, Extra: b.Extra, Seq: seq, Since: index,
 	})
 }
 
@@ -235,6 +264,10 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 		s.applyPolled(b, e)
 		return
 	}
+	if b.ID == "" {
+		s.countBeat(e)
+		return
+	}
 	r, ok := s.reminders[b.ID]
 	pushed := ok && r.Attempt != nil && r.Attempt.EventID == b.EventID
 	if !pushed && !(ok && b.By == journal.ByTool && r.OccurrenceID() == b.EventID) {
@@ -245,9 +278,15 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 		return
 	}
 	next := *r
-	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, false, nil, e.Index
+	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, next.Cron != "", nil, e.Index
+	next.Left = max(0, next.Left-1)
 	s.remove(b.ID)
 	s.insert(&next)
+}
+
+func (s *State) countBeat(e journal.Event) {
+	s.Beats.Taken++
+	s.Beats.LastMs = e.Time
 }
 
 func (s *State) applyRefuse(b *journal.Refuse, now int64) {

@@ -25,6 +25,15 @@ func ConfigView(c Config, ref ViewRef) []byte {
 	w.member("paused", strconv.AppendBool(nil, c.Paused))
 	w.member("deliveryMode", quote(c.Mode))
 	w.member("message", quote(c.Message))
+	if c.Standing {
+		w.member("standing", []byte("true"))
+	}
+	if c.Cleared {
+		w.member("cleared", []byte("true"))
+	}
+	if c.Active != "" {
+		w.member("activeHours", quote(c.Active))
+	}
 	w.extra(c.Extra)
 	if ref.ID != "" {
 		w.member("journal", []byte(`{"id": `+string(quote(ref.ID))+`, "index": `+strconv.FormatUint(ref.Index, 10)+`}`))
@@ -70,6 +79,16 @@ func (w *objectWriter) reminder(r *Reminder, index uint64) {
 		if m.value != "" {
 			w.member(m.name, quote(m.value))
 		}
+	}
+	if r.Cron != "" {
+		w.member("cron", quote(r.Cron))
+		w.member("timeZone", quote(r.Zone))
+	}
+	if r.Until > 0 {
+		w.member("until", strconv.AppendInt(nil, r.Until, 10))
+	}
+	if r.Left > 0 {
+		w.member("remaining", strconv.AppendInt(nil, int64(r.Left), 10))
 	}
 	w.extra(r.Extra)
 	if index > 0 {

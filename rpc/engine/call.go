@@ -11,6 +11,7 @@ import (
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/command"
 	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
 )
@@ -51,6 +52,7 @@ var toolCalls = map[string]toolCall{
 	"reminder_add":        {shows: shows{false, true}, call: (*Engine).addReminder},
 	"reminder_list":       {shows: shows{false, true}, call: (*Engine).listReminders},
 	"reminder_cancel":     {shows: shows{false, true}, call: (*Engine).cancelReminder},
+	"heartbeat_command":   {shows: shows{true, true}, call: (*Engine).command},
 	"wake_history":        {shows: shows{false, true}, read: (*Engine).wakeHistory},
 
 	"get_proactive_events": {shows: shows{true, true}, call: (*Engine).proactiveEvents},
@@ -62,8 +64,14 @@ var toolCalls = map[string]toolCall{
 // Call runs a tool; answer is called once its events are on disk, or could not be put there. The tool's name must be one of
 // package tools. False: the engine has ended, answer is never called.
 func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(Reply)) bool {
+	return e.CallBy(journal.ByTool, tool, arguments, answer)
+}
+
+// CallBy is [Engine.Call] for somebody else than the agent.
+func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessage, answer func(Reply)) bool {
 	return e.do(func() {
 		t := toolCalls[tool]
+		e.by = by
 		if t.read != nil {
 			t.read(e, arguments, func(r reply) { answer(finish(r, append(r.notes, e.readNotes(t.shows)...), nil, true)) })
 			return
@@ -147,8 +155,17 @@ func (e *Engine) configure(arguments json.RawMessage) reply {
 	if err != nil {
 		return refusal(err)
 	}
-	change := projection.Change{IntervalMs: args.IntervalMs, Paused: args.Paused, Mode: args.Mode, Message: args.Message}
-	event := e.state().Configure(journal.ByTool, change)
+	change := projection.Change{IntervalMs: args.IntervalMs, Paused: args.Paused, Mode: args.Mode, Message: args.Message, Active: args.Active}
+	if args.Message != nil {
+		standing := false
+		change.Standing = &standing
+	}
+	return e.change(change, notes)
+}
+
+// change brings the settings to what is asked for, and says so.
+func (e *Engine) change(change projection.Change, notes []string) reply {
+	event := e.state().Configure(e.by, change)
 	said := "No changes. "
 	if event != nil {
 		said = "Updated. "
@@ -159,10 +176,44 @@ func (e *Engine) configure(arguments json.RawMessage) reply {
 	return reply{text: said + e.statusLine(), data: data, notes: notes, changed: event != nil}
 }
 
+// command answers heartbeat_command (SPEC 11.1).
+func (e *Engine) command(arguments json.RawMessage) reply {
+	line, notes, err := tools.ParseCommand(arguments)
+	if err != nil {
+		return refusal(err)
+	}
+	c, err := command.Parse(line)
+	if err != nil {
+		return reply{isError: true, text: "Nothing was changed: " + err.Error() + "."}
+	}
+	yes, no := true, false
+	change := projection.Change{Command: string(c.Verb)}
+	switch c.Verb {
+	case command.Status:
+		data := e.statusData()
+		data["changed"], data["saved"] = false, true
+		return reply{text: e.statusLine(), data: data, notes: notes}
+	case command.Every:
+		change.IntervalMs, change.Message, change.Standing, change.Paused, change.Cleared = &c.IntervalMs, &c.Prompt, &yes, &no, &no
+	case command.Pause, command.Resume:
+		if e.state().Config.Cleared {
+			return reply{isError: true, text: "Nothing was changed: no heartbeat is set. Set one with: every <interval> <prompt>."}
+		}
+		paused := c.Verb == command.Pause
+		change.Paused = &paused
+	case command.Clear:
+		change.Paused, change.Cleared = &yes, &yes
+	}
+	return e.change(change, notes)
+}
+
 func (e *Engine) trigger(arguments json.RawMessage) reply {
 	notes, err := tools.ParseNone("heartbeat_trigger", arguments)
 	if err != nil {
 		return refusal(err)
+	}
+	if e.state().Config.Cleared {
+		return reply{isError: true, text: "The heartbeat was not sent: none is set. Set one with heartbeat_configure, or with the command: every <interval> <prompt>."}
 	}
 	if blocked := e.policy.Blocked(); blocked != "" {
 		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.policy.Remedy()}
@@ -183,8 +234,11 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 	}
 	now := e.now()
 	event := &journal.Add{
-		By: journal.ByTool, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
-		Title: args.Title, Severity: args.Severity, URL: args.URL,
+		By: e.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
+		Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Zone: args.Zone, Left: args.Count,
+	}
+	if args.Until != nil {
+		event.Until = max(0, args.Until.UnixMilli())
 	}
 	if args.EveryMs != nil {
 		event.EveryMs = *args.EveryMs
@@ -195,6 +249,14 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 		event.FireAt, event.Fixed = max(0, args.At.UnixMilli()), true // views hold no time before 1970
 	case args.DelayMs != nil:
 		event.FireAt = now + *args.DelayMs
+	case args.Cron != "":
+		if event.FireAt, err = projection.NextCron(args.Cron, args.Zone, now); err != nil {
+			return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: cron %q: %w", args.Cron, err))
+		}
+		event.Fixed = true
+	}
+	if event.Until > 0 && event.FireAt > event.Until {
+		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: it would first come at %s, which is after until", text.Agent(event.FireAt, e.o.Zone)))
 	}
 	e.record(event)
 	e.retryRefused()
@@ -284,7 +346,7 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 	if _, ok := e.state().Reminder(id); !ok {
 		return reply{isError: true, text: "There is no reminder " + text.Quote(id) + "." + e.nearest(id) + " Call reminder_list to see the ids."}
 	}
-	e.record(&journal.Cancel{By: journal.ByTool, ID: id})
+	e.record(&journal.Cancel{By: e.by, ID: id})
 	e.retryRefused()
 	e.logWaiting()
 	remaining := e.state().Len()
@@ -323,6 +385,7 @@ func (e *Engine) statusLine() string {
 	next, _ := e.nextBeat()
 	s := text.Status{
 		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.blocked(),
+		Beats: e.state().Beats, Zone: e.o.Zone,
 	}
 	if c.Mode == projection.ModeSilent && e.beat.refusedSilent {
 		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
@@ -335,11 +398,15 @@ func (e *Engine) statusData() map[string]any {
 	data := map[string]any{
 		"status": "active", "deliveryMode": c.Mode, "intervalSeconds": float64(c.IntervalMs) / 1000,
 		"nextInSeconds": nil, "nextAt": nil, "reminders": e.state().Len(), "delivery": "ok", "blockedReason": nil, "message": c.Message,
+		"activeHours": orNull(c.Active), "taken": e.state().Beats.Taken, "lastTakenAt": projection.Instant(e.state().Beats.LastMs),
 	}
 	if next, active := e.nextBeat(); active {
 		data["nextInSeconds"], data["nextAt"] = float64(max(0, next-now))/1000, text.Protocol(next)
 	} else {
 		data["status"] = "paused"
+	}
+	if c.Cleared {
+		data["status"] = "not set"
 	}
 	if blocked := e.blocked(); blocked != "" {
 		data["delivery"], data["blockedReason"] = "blocked", blocked
@@ -350,6 +417,10 @@ func (e *Engine) statusData() map[string]any {
 func reminderData(r *projection.Reminder) map[string]any {
 	data := map[string]any{
 		"id": r.ID, "message": r.Message, "createdAt": text.Protocol(r.CreatedAt), "fireAt": text.Protocol(r.FireAt), "everySeconds": nil,
+		"cron": orNull(r.Cron), "until": projection.Instant(r.Until), "remaining": nil,
+	}
+	if r.Left > 0 {
+		data["remaining"] = r.Left
 	}
 	if r.EveryMs > 0 {
 		data["everySeconds"] = float64(r.EveryMs) / 1000

@@ -72,6 +72,7 @@ type Engine struct {
 	changes  changes
 	policyAt time.Time // when to say that no policy came; zero: never
 
+	by     journal.Source    // who makes the call that is being answered
 	peeked *projection.State // in place of the store's, for a reply of a server that waits for the journal
 }
 

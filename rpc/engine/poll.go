@@ -87,7 +87,7 @@ func (e *Engine) proactiveEvents(arguments json.RawMessage) reply {
 	for _, r := range e.dueReminders(now) {
 		all = append(all, e.polledReminder(r, now))
 	}
-	if due, active := e.state().HeartbeatDue(); active && due <= now {
+	if due, active := e.dueBeat(); active && due <= now {
 		all = append(all, e.polledBeat(due, now))
 	}
 	slices.SortStableFunc(all, func(a, b polledEvent) int { return cmp.Compare(a.due, b.due) })
@@ -123,8 +123,11 @@ func (e *Engine) polledReminder(r *projection.Reminder, now int64) polledEvent {
 		p.Severity, p.SuggestedTone = "high", "urgent and clear"
 	}
 	p.Metrics = map[string]string{"due": text.Protocol(r.FireAt), "overdue": text.Seconds(max(0, now-r.FireAt)) + " s"}
-	if r.EveryMs > 0 {
+	switch {
+	case r.EveryMs > 0:
 		p.Metrics["repeats_every"] = text.Seconds(r.EveryMs) + " s"
+	case r.Cron != "":
+		p.Metrics["repeats_by_cron"] = cutBytes(r.Cron, 40)
 	}
 	return p
 }
@@ -132,7 +135,7 @@ func (e *Engine) polledReminder(r *projection.Reminder, now int64) polledEvent {
 func (e *Engine) polledBeat(due, now int64) polledEvent {
 	return polledEvent{
 		Kind: "alert", EventID: e.state().HeartbeatOccurrenceID(), SourceType: "heartbeat", SourceName: "Heartbeat", Title: "Heartbeat",
-		Content: cutBytes(text.HeartbeatWake(e.state().Config.Message, now, e.o.Zone), mostContent), Severity: "normal", SuggestedTone: "calm and brief",
+		Content: cutBytes(text.HeartbeatWake(&e.state().Config, now, e.o.Zone), mostContent), Severity: "normal", SuggestedTone: "calm and brief",
 		Metrics: map[string]string{"due": text.Protocol(due), "interval": text.Seconds(e.state().Config.IntervalMs) + " s"}, due: due,
 	}
 }
@@ -204,7 +207,7 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 	for _, r := range e.dueReminders(now) {
 		due[r.OccurrenceID()] = r.Polled(now)
 	}
-	if at, active := e.state().HeartbeatDue(); active && at <= now {
+	if at, active := e.dueBeat(); active && at <= now {
 		due[e.state().HeartbeatOccurrenceID()] = e.state().PolledHeartbeat()
 	}
 	for _, alert := range e.alerts(now) {
@@ -242,7 +245,7 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 	}
 	now, config := e.now(), e.state().Config
 	beat := map[string]any{"interval_seconds": float64(config.IntervalMs) / 1000, "paused": config.Paused, "next_at": nil}
-	if due, active := e.state().HeartbeatDue(); active {
+	if due, active := e.dueBeat(); active {
 		beat["next_at"] = text.Protocol(due)
 	}
 	all := e.state().Reminders()

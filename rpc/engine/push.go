@@ -42,7 +42,7 @@ type textBlock struct {
 }
 
 // beatParams is a heartbeat's push: empty in silent mode (SPEC 6.2, 7.1).
-func beatParams(f *flight, message string, now int64, fallback bool, zone *time.Location) pushParams {
+func beatParams(f *flight, c *projection.Config, now int64, fallback bool, zone *time.Location) pushParams {
 	p := newParams(f, now, "heartbeat:tick")
 	p.Origin = origin{Source: "heartbeat", Reason: "schedule", Silent: f.silent, SilentFallback: fallback}
 	if f.manual {
@@ -52,7 +52,7 @@ func beatParams(f *flight, message string, now int64, fallback bool, zone *time.
 	if f.silent {
 		p.Origin.ScheduledAt = text.Protocol(f.due)
 	} else {
-		p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.HeartbeatWake(message, now, zone)})
+		p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.HeartbeatWake(c, now, zone)})
 	}
 	return p
 }
@@ -60,7 +60,7 @@ func beatParams(f *flight, message string, now int64, fallback bool, zone *time.
 // reminderParams is a reminder's push (SPEC 6.3).
 func reminderParams(f *flight, r *projection.Reminder, now int64, zone *time.Location) pushParams {
 	p := newParams(f, now, "heartbeat:reminder")
-	recurring := r.EveryMs > 0
+	recurring := r.Recurring()
 	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring, Title: r.Title, Severity: r.Severity, URL: r.URL}
 	if recurring {
 		p.Tags = append(p.Tags, "heartbeat:recurring")

@@ -40,15 +40,21 @@ type flight struct {
 // beginHeartbeat looks whether the heartbeat fell due while no server ran.
 func (e *Engine) beginHeartbeat() {
 	now := e.now()
-	due, active := e.state().HeartbeatDue()
+	due, active := e.dueBeat()
 	if active && due <= now {
 		e.beat.waiting, e.beat.due, e.beat.next = true, due, now+e.state().Config.IntervalMs
 	}
 }
 
+// dueBeat is when the heartbeat falls due, within its active hours; false while it is paused.
+func (e *Engine) dueBeat() (int64, bool) {
+	due, active := e.state().HeartbeatDue()
+	return e.state().Config.NextActive(due, e.o.Zone), active
+}
+
 // nextBeat is when the next heartbeat falls due; false while it is paused.
 func (e *Engine) nextBeat() (int64, bool) {
-	due, active := e.state().HeartbeatDue()
+	due, active := e.dueBeat()
 	if active && e.beat.waiting && !e.holdsBeat() {
 		due = e.beat.next
 	}
@@ -154,12 +160,12 @@ func (e *Engine) fireBeat(due, now int64, manual bool) {
 func (e *Engine) sendBeat(f *flight, now int64, fallback bool) {
 	by := journal.ByTimer
 	if f.manual {
-		by = journal.ByTool
+		by = e.by
 	}
 	e.flights[f.eventID] = f
 	e.record(&journal.Fire{By: by, EventID: f.eventID, Due: f.due, Manual: f.manual, Silent: f.silent, Fallback: fallback})
-	message := e.state().Config.Message
-	e.then(func(error) { e.push(f, beatParams(f, message, now, fallback, e.o.Zone)) })
+	params := beatParams(f, &e.state().Config, now, fallback, e.o.Zone)
+	e.then(func(error) { e.push(f, params) })
 }
 
 // fireReminder pushes a reminder: under the event id that was sent before if nobody answered it, so that the host can
@@ -199,12 +205,12 @@ func (e *Engine) schedule(id string) {
 	if a := r.Attempt; a != nil {
 		_, flying := e.flights[a.EventID]
 		_, held := e.refused[id]
-		if flying || held && r.EveryMs == 0 {
+		if flying || held && !r.Recurring() {
 			e.due.remove(id)
 			return
 		}
 		if held {
-			at = max(at, a.At+r.EveryMs)
+			at = max(at, r.RetryAt(a.At))
 		}
 	}
 	e.due.set(id, at)

@@ -88,6 +88,8 @@ type Status struct {
 	NowMs     int64
 	Reminders int
 	Blocked   string // why no wake can be sent; empty: they can
+	Beats     projection.Beats
+	Zone      *time.Location
 }
 
 // String is the line of SPEC 5.1.
@@ -101,12 +103,21 @@ func (s Status) String() string {
 		"delivery=ok",
 		"message=" + Quote(s.Config.Message),
 	}
+	if s.Config.Active != "" {
+		parts = append(parts, "hours="+s.Config.Active)
+	}
+	if s.Beats.Taken > 0 {
+		parts = append(parts, fmt.Sprintf("taken=%d", s.Beats.Taken), "last="+Agent(s.Beats.LastMs, s.Zone))
+	}
+	if s.Blocked != "" {
+		parts[5] = "delivery=BLOCKED (" + s.Blocked + ")"
+	}
+	if s.Config.Cleared {
+		return strings.Join(append([]string{"Heartbeat NOT SET", parts[1]}, parts[4:6]...), " | ")
+	}
 	if s.Config.Paused {
 		parts[0] = "Heartbeat PAUSED"
 		parts = append(parts[:3], parts[4:]...)
-	}
-	if s.Blocked != "" {
-		parts[len(parts)-2] = "delivery=BLOCKED (" + s.Blocked + ")"
 	}
 	return strings.Join(parts, " | ")
 }
@@ -114,7 +125,7 @@ func (s Status) String() string {
 // ReminderSet is the reply to reminder_add (SPEC 5.4).
 func ReminderSet(r *projection.Reminder, now int64, zone *time.Location) string {
 	return fmt.Sprintf("Reminder %s set: next %s (%s) | %s | %s",
-		r.ID, Agent(r.FireAt, zone), In(r.FireAt, now), rhythm(r), Quote(r.Message))
+		r.ID, Agent(r.FireAt, zone), In(r.FireAt, now), rhythm(r, zone), Quote(r.Message))
 }
 
 // ReminderLine is a reminder's line in reminder_list (SPEC 5.5).
@@ -123,7 +134,7 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 	if r.FireAt <= now {
 		when = "overdue"
 	}
-	line := fmt.Sprintf("%s | next %s (%s) | %s | %s", r.ID, Agent(r.FireAt, zone), when, rhythm(r), Quote(r.Message))
+	line := fmt.Sprintf("%s | next %s (%s) | %s | %s", r.ID, Agent(r.FireAt, zone), when, rhythm(r, zone), Quote(r.Message))
 	switch a := r.Attempt; {
 	case a == nil:
 	case a.Outcome == projection.Refused:
@@ -134,11 +145,21 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 	return line
 }
 
-func rhythm(r *projection.Reminder) string {
-	if r.EveryMs == 0 {
-		return "one-shot"
+func rhythm(r *projection.Reminder, zone *time.Location) string {
+	s := "one-shot"
+	switch {
+	case r.EveryMs > 0:
+		s = "repeats every " + Seconds(r.EveryMs) + "s"
+	case r.Cron != "":
+		s = "repeats by cron " + Quote(r.Cron) + " [" + r.Zone + "]"
 	}
-	return "repeats every " + Seconds(r.EveryMs) + "s"
+	if r.Left > 0 {
+		s += fmt.Sprintf(", %d left", r.Left)
+	}
+	if r.Until > 0 {
+		s += ", until " + Agent(r.Until, zone)
+	}
+	return s
 }
 
 // HistoryLine is a wake's line in wake_history (SPEC 5.7).
@@ -167,17 +188,21 @@ func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location)
 	return line + message
 }
 
-// HeartbeatWake is the text of a heartbeat (SPEC 6.2).
-func HeartbeatWake(message string, now int64, zone *time.Location) string {
-	return fmt.Sprintf("[current time: %s] %s", Agent(now, zone), message)
+// HeartbeatWake is the text of a heartbeat (SPEC 6.2). A recurring instruction says that it is one (SPEC 11.4).
+func HeartbeatWake(c *projection.Config, now int64, zone *time.Location) string {
+	if !c.Standing {
+		return fmt.Sprintf("[current time: %s] %s", Agent(now, zone), c.Message)
+	}
+	return fmt.Sprintf("[current time: %s · recurring instruction, every %ss] %s\n\n(This is the instruction that was set to come again and again. If nothing "+
+		"material has changed since the last time, a brief word is enough: do not invent work.)", Agent(now, zone), Seconds(c.IntervalMs), c.Message)
 }
 
 // ReminderWake is the text of a reminder. Hosts keep the origin from the model: without the header a message that opens
 // "Name: ..." would read as a chat line of that person (SPEC 6.3).
 func ReminderWake(r *projection.Reminder, now int64, zone *time.Location) string {
 	about := "set " + Agent(r.CreatedAt, zone)
-	if r.EveryMs > 0 {
-		about = rhythm(r)
+	if r.Recurring() {
+		about = rhythm(r, zone)
 	}
 	due := ""
 	if now-r.FireAt >= OverdueMs {

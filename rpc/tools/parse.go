@@ -2,6 +2,7 @@ package tools
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,7 @@ type ConfigureArgs struct {
 	Paused     *bool
 	Mode       *string
 	Message    *string
+	Active     *string // empty: at any hour
 }
 
 // ParseConfigure reads heartbeat_configure's arguments. notes are sentences that the reply must carry; an error is a
@@ -48,6 +50,7 @@ func ParseConfigure(arguments json.RawMessage) (a ConfigureArgs, notes []string,
 	a.Paused = c.boolean("paused")
 	a.Mode = c.choice("deliveryMode")
 	a.Message = c.text("message")
+	a.Active = c.activeHours()
 	return a, c.notes, c.refusal()
 }
 
@@ -60,6 +63,10 @@ type AddArgs struct {
 	Title    string
 	Severity string // projection.SeverityHigh, or empty
 	URL      string
+	Cron     string
+	Zone     string // of Cron
+	Until    *time.Time
+	Count    int // 0: for ever
 }
 
 // ParseAdd reads reminder_add's arguments; a time without an offset is in the zone.
@@ -78,12 +85,22 @@ func ParseAdd(arguments json.RawMessage, zone *time.Location) (a AddArgs, notes 
 	a.DelayMs = c.sum("delay")
 	a.EveryMs = c.sum("every")
 	a.At = c.time("atIso", zone)
-	delay, every, at := c.anyOf("delay"), c.anyOf("every"), c.has("atIso")
+	c.calendar(&a, zone)
+	a.Until = c.time("until", zone)
+	if n := c.count("count"); n != nil {
+		a.Count = *n
+	}
+	delay, every, at, cron := c.anyOf("delay"), c.anyOf("every"), c.has("atIso"), c.has("cron")
 	switch {
 	case delay && at:
 		c.problem("a delay (%s) and atIso contradict each other: give one of them", strings.Join(c.given("delay"), ", "))
-	case !delay && !every && !at && !c.slipped:
-		c.problem("it does not say when: give a delay (inSeconds, inMinutes, inHours), or atIso, or an interval (everySeconds, everyMinutes, everyHours)")
+	case cron && (delay || at || every):
+		c.problem("cron says when, and contradicts a delay, atIso and an interval: give one of them")
+	case !delay && !every && !at && !cron && !c.slipped:
+		c.problem("it does not say when: give a delay (in, inSeconds, inMinutes, inHours), or atIso, or an interval (every, everySeconds, everyMinutes, everyHours), or cron")
+	}
+	if (c.has("until") || c.has("count")) && !every && !cron && !c.slipped {
+		c.problem("until and count end a recurring reminder: give an interval or cron, too")
 	}
 	return a, c.notes, c.refusal()
 }
@@ -147,6 +164,18 @@ func ParseAcknowledge(arguments json.RawMessage) (a AckArgs, err error) {
 	a.EventIDs = c.texts("event_ids")
 	a.TTL = c.hours("ttl_hours")
 	return a, c.refusal()
+}
+
+// ParseCommand reads heartbeat_command's arguments.
+func ParseCommand(arguments json.RawMessage) (line string, notes []string, err error) {
+	c, err := read("heartbeat_command", arguments)
+	if err != nil {
+		return "", nil, err
+	}
+	if raw, ok := c.values["command"]; ok && (raw[0] != '"' || json.Unmarshal(raw, &line) != nil) {
+		c.problem("command must be a text, not %s", describe(raw))
+	}
+	return line, c.notes, c.refusal()
 }
 
 // ParseNone reads the arguments of a tool that takes none.
@@ -416,6 +445,10 @@ func (c *call) boolean(name string) *bool {
 func (c *call) sum(name string) *int64 {
 	names := c.given(name)
 	total, usable := 0.0, len(names) > 0
+	if span := c.spanOf(name); span != "" && len(names) > 1 {
+		c.problem("%s and %s contradict each other: give one of them", span, strings.Join(slices.DeleteFunc(names, func(n string) bool { return n == span }), ", "))
+		return nil
+	}
 	for _, n := range names {
 		ms, ok := c.length(n)
 		total, usable = total+ms, usable && ok
@@ -439,6 +472,9 @@ func (c *call) sum(name string) *int64 {
 
 // length is one unit's part of a sum, in milliseconds.
 func (c *call) length(name string) (float64, bool) {
+	if c.tool.arg(name).Kind == aSpan {
+		return c.span(name)
+	}
 	raw := c.values[name]
 	n, err := strconv.ParseFloat(string(raw), 64)
 	switch {
@@ -452,6 +488,74 @@ func (c *call) length(name string) (float64, bool) {
 		return n * float64(c.tool.arg(name).UnitMs), true
 	}
 	return 0, false
+}
+
+// mostSpanBytes is how long the text of a length may be.
+const mostSpanBytes = 100
+
+// spanOf is the argument of a sum that is one text, where it was given.
+func (c *call) spanOf(sum string) string {
+	for _, name := range c.given(sum) {
+		if c.tool.arg(name).Kind == aSpan {
+			return name
+		}
+	}
+	return ""
+}
+
+// span is a length as people write it, in milliseconds.
+func (c *call) span(name string) (float64, bool) {
+	raw := c.values[name]
+	var text string
+	if raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+		c.problem("%s must be a text such as 10m, not %s", name, describe(raw))
+		return 0, false
+	}
+	ms, err := ParseLength(text)
+	if err != nil || len(text) > mostSpanBytes {
+		c.problem("%s %s: %v", name, short(raw), cmp.Or(err, errLength))
+		return 0, false
+	}
+	return float64(ms), true
+}
+
+// activeHours are the hours in which the heartbeat may come, in one form; empty: any.
+func (c *call) activeHours() *string {
+	text := c.text("activeHours")
+	if text == nil {
+		return nil
+	}
+	hours := strings.TrimSpace(*text)
+	if strings.EqualFold(hours, "always") {
+		hours = ""
+	} else if _, err := projection.ParseHours(hours); err != nil {
+		c.problem("activeHours %s: %v, or always", strconv.Quote(cut(hours, 20)), err)
+		return nil
+	}
+	return &hours
+}
+
+// calendar reads cron and its zone.
+func (c *call) calendar(a *AddArgs, zone *time.Location) {
+	a.Cron, a.Zone = c.plain("cron"), c.plain("timeZone")
+	if a.Zone != "" {
+		if _, err := time.LoadLocation(a.Zone); err != nil || a.Zone == "Local" {
+			c.problem("timeZone %s is no time zone: give an IANA name such as Europe/Berlin", strconv.Quote(cut(a.Zone, 40)))
+			return
+		}
+	}
+	switch {
+	case a.Cron == "" && c.has("timeZone") && !c.slipped:
+		c.problem("timeZone is cron's: give cron, too, or a time with its offset in atIso")
+	case a.Cron != "" && a.Zone == "":
+		a.Zone = zone.String()
+	}
+	if a.Cron == "" {
+		return
+	}
+	if _, err := projection.NextCron(a.Cron, a.Zone, 0); err != nil {
+		c.problem("cron %s: %v", strconv.Quote(cut(a.Cron, 60)), err)
+	}
 }
 
 func (c *call) count(name string) *int {

@@ -15,7 +15,7 @@ func Reference() string {
 		}
 		b.WriteString("| argument | type | what it does |\n|---|---|---|\n")
 		for _, a := range t.Args {
-			kind := map[argKind]string{aText: "text", aChoice: strings.Join(a.Choices, " or "), aBool: "bool", aLength: "number", aTime: "time", aCount: "whole number", aTexts: "array of texts", aHours: "number"}[a.Kind]
+			kind := map[argKind]string{aText: "text", aChoice: strings.Join(a.Choices, " or "), aBool: "bool", aLength: "number", aTime: "time", aCount: "whole number", aTexts: "array of texts", aHours: "number", aSpan: "length"}[a.Kind]
 			if a.Required {
 				kind += ", required"
 			}

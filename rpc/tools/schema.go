@@ -85,6 +85,8 @@ func (a *Arg) schema() *schema {
 		s.Type, s.Enum = "string", a.Choices
 	case aBool:
 		s.Type = "boolean"
+	case aSpan:
+		s.Type, s.MinLength, s.MaxLength = "string", 2, mostSpanBytes
 	case aTexts:
 		s.Type, s.Items = "array", &schema{Type: "string"}
 	case aHours:
@@ -145,12 +147,15 @@ func reminderProps() []property {
 		prop("createdAt", str("when it was set, RFC 3339 in UTC")),
 		prop("fireAt", str("when it comes next, RFC 3339 in UTC")),
 		prop("everySeconds", nullable(number("the interval of a recurring one"))),
+		prop("cron", nullable(str("the calendar of one that has one"))),
+		prop("until", nullable(str("it does not come after this"))),
+		prop("remaining", nullable(integer("how often it still comes"))),
 	}
 }
 
 func statusSchema(more ...property) *schema {
 	props := []property{
-		prop("status", &schema{Type: "string", Enum: []string{"active", "paused"}}),
+		prop("status", &schema{Type: "string", Enum: []string{"active", "paused", "not set"}}),
 		prop("deliveryMode", &schema{Type: "string", Enum: []string{projection.ModeMessage, projection.ModeSilent}}),
 		prop("intervalSeconds", number("time between two heartbeats")),
 		prop("nextInSeconds", nullable(number("until the next one; null while paused"))),
@@ -159,6 +164,9 @@ func statusSchema(more ...property) *schema {
 		prop("delivery", &schema{Type: "string", Enum: []string{"ok", "blocked"}}),
 		prop("blockedReason", nullable(str("why no wake can be sent"))),
 		prop("message", str("the heartbeat's text")),
+		prop("activeHours", nullable(str("it comes in these hours alone"))),
+		prop("taken", integer("how many heartbeats the host took since it was set")),
+		prop("lastTakenAt", nullable(str("when the last one was taken"))),
 	}
 	return object(append(append(props, more...), notes())...)
 }

@@ -53,6 +53,7 @@ const (
 	aCount  // a whole number within Least and Most
 	aTexts  // an array of texts
 	aHours  // a number of hours, at least 0
+	aSpan   // a length of time as people write it
 )
 
 // Sum is a length of time that several arguments add up to (SPEC 4.5).
@@ -165,11 +166,13 @@ var table = []*Tool{
 		Description: "Changes the heartbeat: its interval (60 seconds or more), its text, its mode, or whether it is paused. Give only what should " +
 			"change; the rest stays. A new interval, a pause and its end start the timer anew from now. The change is kept across restarts. " +
 			"Example: {\"intervalHours\": 1, \"intervalMinutes\": 30} wakes you every 90 minutes. For something at a certain time use reminder_add.",
-		Args: append(lengths("interval", "interval", "Time between two heartbeats,"),
+		Args: append(append(lengths("interval", "interval", "Time between two heartbeats,"),
+			Arg{Name: "every", Kind: aSpan, Sum: "interval", Description: "The same as one text: 10m, 1h30m, 2 hours. Not together with interval..."}),
 			Arg{Name: "paused", Kind: aBool, Description: "true stops the heartbeat until it is set to false. Reminders go on."},
 			Arg{Name: "deliveryMode", Kind: aChoice, Choices: []string{projection.ModeMessage, projection.ModeSilent},
 				Description: "message: each heartbeat carries the text. silent: it comes without text, for hosts that know silent heartbeats."},
 			Arg{Name: "message", Kind: aText, Description: "The text that each heartbeat brings you: write it as an instruction to yourself."},
+			Arg{Name: "activeHours", Kind: aText, MostBytes: 20, Description: "No heartbeat outside of these hours, such as 08:00-22:30 in your time zone; they may pass midnight. always: at any hour."},
 		),
 		Sums:       []Sum{{"interval", projection.LeastIntervalMs}},
 		NeedsArgs:  true,
@@ -188,15 +191,22 @@ var table = []*Tool{
 		Title: "Set a reminder",
 		Description: "Sets a reminder: you are woken with its message at a time, after a delay, or again and again. Say when in one way: a delay " +
 			"(inSeconds + inMinutes + inHours), or atIso, or an interval for a recurring one (everySeconds + everyMinutes + everyHours, 5 seconds or " +
-			"more). A recurring one first comes after one interval, or at the delay or atIso that you also give. It is kept across restarts, and is " +
+			"more), or cron for a calendar. A recurring one first comes after one interval, or at the delay or atIso that you also give. It is kept across restarts, and is " +
 			"delivered late rather than never. Examples: {\"message\": \"Check the build\", \"inMinutes\": 20}; {\"message\": \"Stand-up\", \"atIso\": " +
-			"\"2026-10-10T09:00\", \"everyHours\": 24}.",
+			"\"2026-10-10T09:00\", \"everyHours\": 24}; " +
+			"{\"message\": \"Plan the day\", \"cron\": \"0 9 * * 1-5\"}.",
 		Args: slices.Concat(
 			[]Arg{{Name: "message", Kind: aText, Required: true, Description: "What you want to be told. You will read it without this conversation: name what it is about and what to do."}},
 			lengths("delay", "in", "Delay from now,"),
 			[]Arg{{Name: "atIso", Kind: aTime, Description: "When, in ISO 8601: 2026-10-10T08:30:00-07:00, or without an offset in your own time zone (2026-10-10T08:30). A time that is past comes at once. Not together with a delay."}},
 			lengths("every", "every", "Repeats with this interval,"),
 			[]Arg{
+				{Name: "in", Kind: aSpan, Sum: "delay", Description: "The delay as one text: 90s, 10m, 1h30m, 2 days. Not together with inSeconds..."},
+				{Name: "every", Kind: aSpan, Sum: "every", Description: "The interval as one text. Not together with everySeconds..."},
+				{Name: "cron", Kind: aText, MostBytes: 200, Description: "Repeats on a calendar: minute, hour, day, month, weekday, as in 0 9 * * 1-5. Not together with a delay, atIso or an interval."},
+				{Name: "timeZone", Kind: aText, MostBytes: 60, Description: "Of cron: an IANA name such as Europe/Berlin; yours where it is left out."},
+				{Name: "until", Kind: aTime, Description: "A recurring one ends: it does not come after this time."},
+				{Name: "count", Kind: aCount, Least: 1, Most: projection.MostCount, Description: "A recurring one ends: it comes so many times."},
 				{Name: "title", Kind: aText, MostBytes: projection.MostTitleBytes, Description: "A short heading, for hosts that show one."},
 				{Name: "severity", Kind: aChoice, Choices: []string{"normal", projection.SeverityHigh}, Description: "high: hosts that rank wakes tell it at once."},
 				{Name: "url", Kind: aText, MostBytes: projection.MostURLBytes, Description: "A web page that it is about, an absolute http or https URL."},
@@ -261,6 +271,14 @@ var table = []*Tool{
 				prop("manual", boolean("a heartbeat that was asked for"))))),
 			notes(),
 		),
+	},
+	{
+		Name:  "heartbeat_command",
+		Title: "The /heartbeat command",
+		Description: "The heartbeat by one line of text, as a person types it: every <interval> <prompt> sets a recurring instruction (every 10m Check the " +
+			"deployment), status shows it, pause and resume stop it and let it go on, clear removes it.",
+		Args:   []Arg{{Name: "command", Kind: aText, Description: "The line; nothing is status."}},
+		Output: statusSchema(prop("changed", boolean("whether anything changed")), saved()),
 	},
 	{
 		Name:  "get_proactive_events",

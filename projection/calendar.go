@@ -1,0 +1,123 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/adhocore/gronx"
+)
+
+// Calendars count on the clock on the wall of a time zone. A wall time is told as if it were UTC, where no day lacks an hour
+// or has one twice; only then is it made a point in time.
+
+// NextCron is the first time after that (Unix milliseconds) at which the cron expression (five fields) falls in the zone.
+// A time that a change of the clocks skips falls once, at the change; one that comes twice falls once, the first time.
+func NextCron(expression, zone string, after int64) (int64, error) {
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" || zone == "" {
+		return 0, fmt.Errorf("%q is no time zone", zone)
+	}
+	if err := checkCron(expression); err != nil {
+		return 0, err
+	}
+	wall := wallClock(time.UnixMilli(after), location)
+	for range 200 { // in the hour that comes twice, the times of its first pass are skipped
+		if wall, err = gronx.NextTickAfter(expression, wall, false); err != nil || wall.Year() > 9998 {
+			return 0, errors.New("it never falls due again")
+		}
+		if at := firstPass(wall, location); at > after {
+			return at, nil
+		}
+	}
+	return 0, errors.New("it never falls due again")
+}
+
+var errCron = errors.New("give five fields: minute, hour, day of the month, month, day of the week, such as 0 9 * * 1-5")
+
+// checkCron takes five fields alone: what the library takes beyond them (seconds, years, @hourly) is not what SPEC means.
+func checkCron(expression string) error {
+	if len(strings.Fields(expression)) != 5 || len(expression) > 200 || !gronx.IsValid(expression) {
+		return errCron
+	}
+	return nil
+}
+
+// wallClock is what the clock on the wall shows at t, as if it were UTC.
+func wallClock(t time.Time, zone *time.Location) time.Time {
+	_, offset := t.In(zone).Zone()
+	return t.UTC().Add(time.Duration(offset) * time.Second)
+}
+
+// firstPass is when the clock on the wall first shows that time, or passes it by: Unix milliseconds.
+func firstPass(wall time.Time, zone *time.Location) int64 {
+	_, before := wall.AddDate(0, 0, -1).In(zone).Zone()
+	_, after := wall.AddDate(0, 0, 1).In(zone).Zone()
+	early := wall.Add(-time.Duration(max(before, after)) * time.Second)
+	late := wall.Add(-time.Duration(min(before, after)) * time.Second)
+	for _, t := range []time.Time{early, late} {
+		if wallClock(t, zone).Equal(wall) {
+			return t.UnixMilli()
+		}
+	}
+	// Skipped: the change lies between the two readings.
+	_, change := early.In(zone).ZoneBounds()
+	if change.IsZero() || change.After(late) {
+		return late.UnixMilli()
+	}
+	return change.UnixMilli()
+}
+
+// Hours are the hours of a day in which the heartbeat may come, in minutes since midnight; To may be less than From, past
+// midnight.
+type Hours struct{ From, To int }
+
+var hoursForm = regexp.MustCompile(`^(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})$`)
+
+// ParseHours reads hours such as 08:00-22:30.
+func ParseHours(text string) (Hours, error) {
+	m := hoursForm.FindStringSubmatch(strings.TrimSpace(text))
+	if m == nil {
+		return Hours{}, errors.New("give hours such as 08:00-22:30")
+	}
+	n := make([]int, 5)
+	for i := 1; i < 5; i++ {
+		n[i], _ = strconv.Atoi(m[i]) // digits, by the form
+	}
+	h := Hours{n[1]*60 + n[2], n[3]*60 + n[4]}
+	if n[2] > 59 || n[4] > 59 || h.From >= 24*60 || h.To > 24*60 || h.From == h.To {
+		return Hours{}, errors.New("there are no such hours; give two times of a day such as 08:00-22:30")
+	}
+	return h, nil
+}
+
+func (h Hours) hold(minute int) bool {
+	if h.From < h.To {
+		return minute >= h.From && minute < h.To
+	}
+	return minute >= h.From || minute < h.To
+}
+
+// NextActive is the first time from ms on (Unix milliseconds) that lies in the active hours of the zone; ms itself where the
+// hours are always.
+func (c *Config) NextActive(ms int64, zone *time.Location) int64 {
+	h, err := ParseHours(c.Active)
+	if err != nil {
+		return ms
+	}
+	wall := wallClock(time.UnixMilli(ms), zone)
+	if h.hold(wall.Hour()*60 + wall.Minute()) {
+		return ms
+	}
+	day := time.Date(wall.Year(), wall.Month(), wall.Day(), 0, h.From, 0, 0, time.UTC)
+	for range 3 {
+		if at := firstPass(day, zone); at >= ms {
+			return at
+		}
+		day = day.AddDate(0, 0, 1)
+	}
+	return ms
+}
