@@ -46,6 +46,12 @@ func (k Kind) String() string {
 	return "unknown-" + strconv.Itoa(int(k))
 }
 
+// Known says whether this version knows the kind.
+func (k Kind) Known() bool {
+	_, known := kindNames[k]
+	return known
+}
+
 // Kinds are the names of all kinds, in the order of their numbers.
 func Kinds() []string {
 	var names []string

@@ -127,6 +127,25 @@ func readMeta(dir string) (meta, ID, bool) {
 	return m, id, err == nil
 }
 
+// CheckFolder says what is wrong with what stands beside the segments of the journal of that identity.
+func CheckFolder(dir string, id ID) error {
+	if _, have, ok := readMeta(dir); !ok {
+		return fmt.Errorf("%s is missing or cannot be read; a server makes it again", metaName)
+	} else if have != id {
+		return fmt.Errorf("%s names another journal, %s; a server makes it again", metaName, have)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if _, err := strconv.ParseUint(e.Name(), 10, 64); err == nil && len(e.Name()) == segmentName && !e.Type().IsRegular() {
+			return fmt.Errorf("%s is no regular file", e.Name())
+		}
+	}
+	return nil
+}
+
 func writeMeta(dir string, id ID) error {
 	data, err := json.Marshal(meta{ID: id.String(), Format: Major})
 	if err != nil {

@@ -213,6 +213,16 @@ func syncIf(dir string, changed bool) error {
 	return SyncDir(dir)
 }
 
+// HasOld says whether the journal's first segment, and not its newest, holds only records older than before (Unix
+// milliseconds).
+func HasOld(dir string, before int64) (bool, error) {
+	firsts, _, err := segments(dir)
+	if err != nil || len(firsts) < 2 {
+		return false, err
+	}
+	return allBefore(dir, firsts[0], before)
+}
+
 // allBefore says whether every record of a segment is older than before.
 func allBefore(dir string, first uint64, before int64) (bool, error) {
 	s, err := NewScanner(dir)

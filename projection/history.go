@@ -59,6 +59,7 @@ type Wake struct {
 	Manual      bool         `json:"manual,omitempty"` // heartbeat_trigger
 	Polled      bool         `json:"polled,omitempty"` // the host acknowledged it instead of taking a push
 	TakenAt     Instant      `json:"takenAt"`
+	Late        *int64       `json:"lateMs"` // of a report: see LateMs
 	InferenceID string       `json:"inferenceId,omitempty"`
 	Reason      string       `json:"reason,omitempty"` // why it was dropped
 	DroppedAt   Instant      `json:"droppedAt,omitzero"`
@@ -169,7 +170,7 @@ func (h *History) Apply(e journal.Event) {
 	case *journal.Refuse:
 		h.applyRefuse(b, at)
 	case *journal.Drop:
-		h.Heartbeat.Wakes = append(h.Heartbeat.Wakes, &Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason})
+		h.Heartbeat.Wakes = append(h.Heartbeat.Wakes, &Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason, Pushes: []PushRecord{}})
 	case *journal.Start:
 		h.applyStart(b, at)
 	case *journal.Stop:
@@ -197,7 +198,7 @@ func (h *History) Finish(s *State, now int64) {
 		}
 		subject.NextAt, subject.Message, subject.EveryMs = Instant(r.FireAt), r.Message, r.EveryMs
 		if r.FireAt <= now && subject.unsettled(Instant(r.FireAt)) == nil {
-			subject.Wakes = append(subject.Wakes, &Wake{Due: Instant(r.FireAt), Result: ResultDue})
+			subject.Wakes = append(subject.Wakes, &Wake{Due: Instant(r.FireAt), Result: ResultDue, Pushes: []PushRecord{}})
 		}
 	}
 	h.Heartbeat.Message, h.Heartbeat.EveryMs = s.Config.Message, s.Config.IntervalMs

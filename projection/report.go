@@ -144,6 +144,7 @@ func (r *Report) count(s *Subject) {
 			}
 		}
 		if late, ok := w.LateMs(); ok {
+			w.Late = &late
 			r.LateMs = append(r.LateMs, late)
 		}
 	}

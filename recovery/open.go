@@ -40,6 +40,7 @@ func Open(o Options) (*Store, error) {
 		s.withoutJournal(now, err, config, reminders)
 		return s, nil
 	}
+	s.Trim(now)
 	_ = s.Commit(now) // said by NotSaved, and tried again
 	s.Flush(now)
 	return s, nil

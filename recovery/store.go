@@ -74,6 +74,7 @@ type Store struct {
 	newest       int64    // time of the newest event that was there at the start
 	edited       bool     // edits were taken in since the last Edited
 	closing      bool     // nothing can be waited for any more
+	covered      uint64   // index of a snapshot that was recorded and makes older segments removable once it is on disk
 }
 
 // State is the current state. It changes by Record alone.
@@ -135,6 +136,9 @@ func (s *Store) Commit(now int64) error {
 	}
 	clear(s.backlog)
 	s.backlog = s.backlog[:0]
+	if s.covered > 0 {
+		s.retain(now)
+	}
 	return nil
 }
 
@@ -145,11 +149,27 @@ func (s *Store) recordSnapshot(now int64) {
 		return
 	}
 	s.Record(now, parts...)
-	s.retain(now, s.state.Index+1-uint64(len(parts)))
+	s.covered = s.state.Index + 1 - uint64(len(parts))
 }
 
-// retain removes the segments that are older than what is to be kept, once the snapshot at that index covers them.
-func (s *Store) retain(now int64, snapshot uint64) {
+// Trim makes a snapshot where old segments could be removed and none covers them (SPEC 9.4). The next Commit removes them.
+func (s *Store) Trim(now int64) {
+	if s.log == nil || s.o.Keep <= 0 {
+		return
+	}
+	old, err := journal.HasOld(s.o.Journal, now-s.o.Keep.Milliseconds())
+	if err != nil {
+		s.o.Log.Warn("the age of the journal's segments cannot be read", "err", err)
+	}
+	if old {
+		s.recordSnapshot(now)
+	}
+}
+
+// retain removes the segments that are older than what is to be kept, once the snapshot that covers them is on disk.
+func (s *Store) retain(now int64) {
+	snapshot := s.covered
+	s.covered = 0
 	if s.o.Keep <= 0 {
 		return
 	}

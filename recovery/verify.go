@@ -92,8 +92,11 @@ func verify(files Files, step func(uint64)) (*Verification, error) {
 	case f.state == nil && v.Records > 0:
 		v.Faults = append(v.Faults, Fault{File: files.Journal, Text: fmt.Sprintf(
 			"it begins with record %d, and neither what was before it nor a snapshot of that is there: the state cannot be known", v.First)})
-	case f.state != nil:
+	case f.state != nil && len(v.Faults) == 0: // what the views show and a damaged journal does not is the journal's fault
 		v.Faults = append(v.Faults, views.faults(f.state, v.ID)...)
+	}
+	if err := journal.CheckFolder(files.Journal, scanner.ID()); err != nil {
+		v.Faults = append(v.Faults, Fault{File: files.Journal, Text: err.Error()})
 	}
 	return v, nil
 }
@@ -103,6 +106,9 @@ func (v *Verification) count(e journal.Event) {
 		v.First = e.Index
 	}
 	v.Last = e.Index
+	if e.Body == nil && e.Kind.Known() {
+		v.Faults = append(v.Faults, Fault{File: v.Journal, Text: fmt.Sprintf("record %d, of the kind %s, cannot be decoded", e.Index, e.Kind)})
+	}
 	if e.Kind != journal.KindHole {
 		return
 	}

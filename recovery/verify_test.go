@@ -259,3 +259,47 @@ func TestSnapshotsAreWhatTheEventsLedTo(t *testing.T) {
 		}
 	}
 }
+
+// TestOldSegmentsAreRemovedOnceASnapshotCoversThem: a server that hosts restart often trims at its start.
+func TestOldSegmentsAreRemovedOnceASnapshotCoversThem(t *testing.T) {
+	o := place(t)
+	old := time.Now().Add(-100 * 24 * time.Hour)
+	o.Now = func() time.Time { return old }
+	s := opened(t, o)
+	text := strings.Repeat("x", 20_000)
+	for i := range 100 {
+		s.Record(old.UnixMilli(), &journal.Add{By: journal.ByTool, ID: fmt.Sprint("rem_", i), Message: text, CreatedAt: 1, FireAt: old.UnixMilli() + 1e12})
+		if err := s.Commit(old.UnixMilli()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Close(old.UnixMilli(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	before, err := journal.Starts(o.Journal)
+	if err != nil || len(before) < 3 {
+		t.Fatal(before, err)
+	}
+	o.Now = time.Now
+	for _, keep := range []time.Duration{0, 200 * 24 * time.Hour, 30 * 24 * time.Hour} {
+		o.Keep = keep
+		s = opened(t, o)
+		if err := s.Close(time.Now().UnixMilli(), "test"); err != nil {
+			t.Fatal(err)
+		}
+		after, err := journal.Starts(o.Journal)
+		if err != nil || (after[0] > 1) != (keep == 30*24*time.Hour) {
+			t.Errorf("kept for %v: segments begin at %v, %v", keep, after, err)
+		}
+	}
+	if faults := verified(t, o); len(faults) > 0 {
+		t.Errorf("faults %v", faults)
+	}
+	s = opened(t, o)
+	if n := s.State().Len(); n != 100 {
+		t.Errorf("%d reminders", n)
+	}
+	if err := s.Close(time.Now().UnixMilli(), "test"); err != nil {
+		t.Fatal(err)
+	}
+}

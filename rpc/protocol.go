@@ -107,22 +107,35 @@ func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
 	if slices.Contains(handshakeVersions, p.ProtocolVersion) {
 		s.protocol = p.ProtocolVersion
 	}
-	raw, withMCPL := p.Capabilities.Experimental["mcpl"]
-	withMCPL = withMCPL && string(raw) != "null" && string(raw) != "false"
-	s.met, s.mcpl = true, withMCPL
-	s.engine.Initialized(withMCPL)
+	session := sessionOf(p.Capabilities.Experimental["mcpl"])
+	s.met, s.session = true, session
+	s.engine.Initialized(session)
 	reply.Result(map[string]any{
 		"protocolVersion": s.protocol,
-		"capabilities":    capabilities(withMCPL),
+		"capabilities":    capabilities(session),
 		"serverInfo":      s.info(),
 		"instructions":    instructions,
 	})
 }
 
-func capabilities(withMCPL bool) map[string]any {
-	c := map[string]any{"tools": map[string]any{}, "resources": map[string]any{"subscribe": true}}
-	if withMCPL {
-		c["experimental"] = map[string]any{"mcpl": mcpl.Manifest()}
+// sessionOf reads what a host says of MCPL.
+func sessionOf(raw json.RawMessage) mcpl.Session {
+	var offers struct {
+		Lifecycle json.RawMessage `json:"inferenceLifecycle"`
+	}
+	_ = json.Unmarshal(raw, &offers) // in another shape it offers nothing beyond MCPL itself
+	return mcpl.Session{MCPL: said(raw), Lifecycle: said(offers.Lifecycle)}
+}
+
+// said says whether a capability was named and not taken back.
+func said(raw json.RawMessage) bool {
+	return len(raw) > 0 && string(raw) != "null" && string(raw) != "false"
+}
+
+func capabilities(session mcpl.Session) map[string]any {
+	c := map[string]any{"tools": map[string]any{}, "resources": map[string]any{"subscribe": true}, "prompts": map[string]any{}}
+	if session.MCPL {
+		c["experimental"] = map[string]any{"mcpl": mcpl.Manifest(session.Lifecycle)}
 	}
 	return c
 }
@@ -139,7 +152,7 @@ func (s *server) discover(c call, reply *wire.Reply) {
 	}
 	reply.Result(c.listing(map[string]any{
 		"supportedVersions": []string{stateless},
-		"capabilities":      capabilities(false),
+		"capabilities":      capabilities(mcpl.Session{}),
 		"instructions":      instructions,
 		"_meta":             map[string]any{metaServerInfo: s.info()},
 	}))

@@ -39,7 +39,7 @@ type server struct {
 	engine   *engine.Engine
 	protocol string // negotiated by initialize; empty before
 	met      bool   // the client has said what it speaks
-	mcpl     bool   // it speaks MCPL
+	session  mcpl.Session
 	conn     *wire.Conn
 	subs     subscriptions
 }
@@ -89,7 +89,7 @@ func (s *server) Request(method string, params json.RawMessage, reply *wire.Repl
 	}
 	if call.stateless && !s.met { // without a session there is no way to push (SPEC 8.2a)
 		s.met = true
-		s.engine.Initialized(false)
+		s.engine.Initialized(mcpl.Session{})
 	}
 	switch method {
 	case "initialize":
@@ -99,9 +99,13 @@ func (s *server) Request(method string, params json.RawMessage, reply *wire.Repl
 	case "server/discover":
 		s.discover(call, reply)
 	case "tools/list":
-		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol, !s.mcpl || s.o.Engine.Proactive)}))
+		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol, !s.session.MCPL || s.o.Engine.Proactive)}))
 	case "tools/call":
 		s.callTool(call, params, reply)
+	case "prompts/list":
+		reply.Result(call.listing(map[string]any{"prompts": promptListing(call.protocol)}))
+	case "prompts/get":
+		s.getPrompt(call, params, reply)
 	case "resources/list":
 		s.listResources(call, reply)
 	case "resources/templates/list":
@@ -117,7 +121,7 @@ func (s *server) Request(method string, params json.RawMessage, reply *wire.Repl
 	case "featureSets/update":
 		s.updatePolicy(params, reply)
 	case "mcpl/manifest":
-		reply.Result(mcpl.Manifest())
+		reply.Result(mcpl.Manifest(s.session.Lifecycle))
 	default:
 		reply.Error(jsonrpc2.CodeMethodNotFound, fmt.Sprintf("method %q is not served here", short(method)), nil)
 	}
@@ -132,6 +136,8 @@ func (s *server) Notification(method string, params json.RawMessage) {
 		s.cancelled(params) // a subscription; calls are answered before a cancellation could reach them
 	case "featureSets/update":
 		s.engine.NoticePolicy(params)
+	case "inference/lifecycle":
+		s.engine.Lifecycle(params)
 	default:
 		s.o.Log.Info("a notification that is not known here is ignored", "method", short(method))
 	}

@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
@@ -18,6 +22,7 @@ import (
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/text"
 )
 
 // auditFlags are what `audit` was asked for.
@@ -40,7 +45,12 @@ func newAudit() *cobra.Command {
 			"  heartbeat-mcpl audit --reminder rem_k3f9x2m7q1ab\n" +
 			"  heartbeat-mcpl audit --html audit.html",
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return quietly(f.run(cmd.Context(), os.Stdout)) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := noEmptyFlags(cmd); err != nil {
+				return err
+			}
+			return quietly(f.run(cmd.Context(), os.Stdout))
+		},
 	}
 	flags := cmd.Flags()
 	f.registerReading(flags)
@@ -68,6 +78,9 @@ func (f *auditFlags) run(_ context.Context, out *os.File) error {
 		return usageError{errors.New("--json, --csv and --html are three forms of the same: give one of them")}
 	}
 	f.readingEnvironment()
+	if err := someJournal(f.journalDir); err != nil {
+		return err
+	}
 	a, err := f.read()
 	if err != nil {
 		return err
@@ -85,13 +98,35 @@ func (f *auditFlags) run(_ context.Context, out *os.File) error {
 		if err != nil {
 			return err
 		}
-		if err := renameio.WriteFile(f.html, page, 0o600); err != nil {
-			return fmt.Errorf("write the page: %w", err)
+		if err := f.writePage(page); err != nil {
+			return fmt.Errorf("write the page to %s: %w", f.html, err)
 		}
 		_, err = fmt.Fprintf(out, "%s: open it in a browser\n", f.html)
 		return err
 	}
 	return printAudit(ui{out: out, color: colorful(out)}, a, terminalWidth(out))
+}
+
+// writePage replaces the file whole, a symbolic link's target, and nothing that is no file of its own kind.
+func (f *auditFlags) writePage(page []byte) error {
+	path := f.html
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is no regular file; name another one")
+	}
+	for _, ours := range []string{f.configFile, f.remindersFile, filepath.Join(f.journalDir, filepath.Base(path))} {
+		if recovery.SameFile(path, ours) {
+			return errors.New("it is one of the server's own files; name another one")
+		}
+	}
+	return renameio.WriteFile(path, page, 0o600, renameio.WithTempDir(filepath.Dir(path)), renameio.WithExistingPermissions())
 }
 
 func (f *auditFlags) read() (*audit, error) {
@@ -104,7 +139,7 @@ func (f *auditFlags) read() (*audit, error) {
 	if f.timezone == "" {
 		f.timezone = past.Zone
 	}
-	zone := f.zone(quietLog)
+	zone := f.zone(slog.New(newLogHandler(os.Stderr)))
 	times, err := parseSpan(f.since, f.until, zone)
 	if err != nil {
 		return nil, err
@@ -179,12 +214,13 @@ func cell(i projection.Instant) string {
 	return i.String()
 }
 
-// plainCell is text that no spreadsheet takes for a formula.
-func plainCell(text string) string {
-	if text != "" && strings.ContainsRune("=+-@\t\r\n", rune(text[0])) {
-		return "'" + text
+// plainCell is a text on one line that no spreadsheet takes for a formula.
+func plainCell(s string) string {
+	s = text.OneLine(s)
+	if first, _ := utf8.DecodeRuneInString(s); s != "" && strings.ContainsRune("=+-@\\＝＋－＠", first) {
+		return "'" + s
 	}
-	return text
+	return s
 }
 
 // subjects are the heartbeat, where it is shown, and the reminders.

@@ -157,7 +157,7 @@ func (a *audit) printTimeline(u ui, width int) {
 	columns := width - labelWidth - 3
 	scale := timeline{from: from, span: max(1, int64(to-from)), columns: columns}
 	u.title("Timeline")
-	u.line("  %-*s%s%*s", labelWidth, "", a.local(from)[:19], columns-19, a.local(to)[:19])
+	u.line("  %-*s%s%*s", labelWidth, "", cutTo(a.local(from), 19), columns-19, cutTo(a.local(to), 19))
 	if bar := scale.gaps(a.Gaps); strings.TrimSpace(bar) != "" {
 		u.line("  %-*s%s", labelWidth, "no server", u.paint(dim, bar))
 	}
@@ -294,7 +294,7 @@ func (a *audit) standing(s *projection.Subject) string {
 	case last != "" && last != projection.ResultTaken && last != projection.ResultCancelled:
 		return "waiting: " + string(last)
 	case s.EveryMs > 0:
-		return fmt.Sprintf("every %s, taken %d times", length(s.EveryMs), taken)
+		return fmt.Sprintf("every %s, taken %s", length(s.EveryMs), plural(taken, "time", "times"))
 	}
 	return "set"
 }

@@ -18,9 +18,6 @@ type logHandler struct {
 	had []slog.Attr
 }
 
-// quietLog is for commands that say themselves what is wrong.
-var quietLog = slog.New(slog.DiscardHandler)
-
 func newLogHandler(out io.Writer) *logHandler { return &logHandler{mu: new(sync.Mutex), out: out} }
 
 func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {

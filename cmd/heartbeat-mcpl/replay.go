@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -51,7 +53,12 @@ func newReplay() *cobra.Command {
 			"  heartbeat-mcpl replay --at 2026-10-03T09:00 --state\n" +
 			"  heartbeat-mcpl replay --verify",
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return quietly(f.run(cmd.Context(), os.Stdout)) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := noEmptyFlags(cmd); err != nil {
+				return err
+			}
+			return quietly(f.run(cmd.Context(), os.Stdout))
+		},
 	}
 	flags := cmd.Flags()
 	f.registerReading(flags)
@@ -76,6 +83,18 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// noEmptyFlags refuses a flag that was given an empty text: a variable that is not set, in a script, means something else than
+// no flag.
+func noEmptyFlags(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if flag.Value.String() == "" || flag.Value.String() == "[]" {
+			err = usageError{fmt.Errorf("--%s is empty: give it a value, or leave it out", flag.Name)}
+		}
+	})
+	return err
+}
+
 // quietly takes a reader that went away (`| head`) for a good end.
 func quietly(err error) error {
 	if errors.Is(err, syscall.EPIPE) {
@@ -89,6 +108,9 @@ func (f *replayFlags) run(ctx context.Context, out *os.File) error {
 		return err
 	}
 	f.readingEnvironment()
+	if err := someJournal(f.journalDir); err != nil {
+		return err
+	}
 	switch {
 	case f.verify:
 		return f.runVerify(out)
@@ -104,7 +126,10 @@ func (f *replayFlags) run(ctx context.Context, out *os.File) error {
 		return err
 	}
 	p := &eventPrinter{out: bufio.NewWriterSize(out, 64<<10), json: f.json, ui: ui{color: colorful(out)}, zone: zone}
-	return errors.Join(f.print(ctx, p, times), p.out.Flush())
+	if err := f.print(ctx, p, times); err != nil {
+		return err
+	}
+	return p.out.Flush()
 }
 
 // check finds flags that contradict each other.
@@ -139,7 +164,19 @@ func (f *replayFlags) zoneOf() (*time.Location, error) {
 		}
 		f.timezone = name
 	}
-	return f.zone(quietLog), nil
+	return f.zone(slog.New(newLogHandler(os.Stderr))), nil
+}
+
+// someJournal makes sure that there is a journal in dir, be it damaged.
+func someJournal(dir string) error {
+	starts, err := journal.Starts(dir)
+	if err != nil {
+		return notThere(err, dir)
+	}
+	if len(starts) == 0 {
+		return notThere(fs.ErrNotExist, dir)
+	}
+	return nil
 }
 
 // notThere says what to do about a journal that is not where it was looked for.
@@ -335,9 +372,15 @@ func (f *replayFlags) runVerify(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%s\n", data)
+		_, err = fmt.Fprintf(out, "%s\n", data)
+		if err != nil {
+			return err
+		}
 	} else {
-		printVerification(ui{out: out, color: colorful(os.Stdout)}, v)
+		w := &errWriter{out: out}
+		if printVerification(ui{out: w, color: colorful(os.Stdout)}, v); w.err != nil {
+			return w.err
+		}
 	}
 	if n := len(v.Faults); n > 0 {
 		return fmt.Errorf("%s in the journal or its views", text.Plural(n, "fault"))

@@ -27,6 +27,8 @@ func parseWhen(flag, value string, zone *time.Location, now time.Time) (time.Tim
 	return at, nil
 }
 
+var dayForm = regexp.MustCompile(`^\d{4}-?\d{2}-?\d{2}$`)
+
 // span is the time that --since and --until let through, in Unix milliseconds; 0: no bound.
 type span struct{ since, until int64 }
 
@@ -45,6 +47,9 @@ func parseSpan(since, until string, zone *time.Location) (s span, err error) {
 			return s, err
 		}
 		s.until = at.UnixMilli()
+		if dayForm.MatchString(until) { // a day holds its whole day
+			s.until = at.AddDate(0, 0, 1).UnixMilli() - 1
+		}
 	}
 	if s.since != 0 && s.until != 0 && s.since > s.until {
 		return s, usageError{fmt.Errorf("--since %s is after --until %s: nothing can be between them", since, until)}

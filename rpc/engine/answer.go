@@ -89,6 +89,9 @@ func (e *Engine) answered(f *flight, a wire.Answer) {
 	if flying {
 		delete(e.flights, f.eventID)
 	}
+	if v.taken && v.inferenceID != "" {
+		e.turnBegan(v.inferenceID)
+	}
 	if f.id == "" {
 		e.beatAnswered(f, v, a.Late)
 		return

@@ -246,7 +246,7 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 	}
 	switch {
 	case args.At != nil:
-		event.FireAt, event.Fixed = max(0, args.At.UnixMilli()), true // views hold no time before 1970
+		event.FireAt, event.Fixed = max(1, args.At.UnixMilli()), true // views hold no time before 1970
 	case args.DelayMs != nil:
 		event.FireAt = now + *args.DelayMs
 	case args.Cron != "":

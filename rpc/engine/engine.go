@@ -24,6 +24,7 @@ import (
 const (
 	tick         = time.Second            // how often the wall clock is looked at (SPEC 6.8)
 	lockPoll     = 250 * time.Millisecond // how often a held journal is tried again (SPEC 1.5)
+	trimEvery    = time.Hour
 	flushSpacing = 100 * time.Millisecond // between two writings of the views (SPEC 2.3: up to 200 ms behind)
 )
 
@@ -70,6 +71,8 @@ type Engine struct {
 	flushing bool
 	lastWork time.Time // of the last writing's begin
 	changes  changes
+	turns    turns     // that run on the host, as far as it tells (SPEC 11.3)
+	trimAt   time.Time // when to look for old segments next
 	policyAt time.Time // when to say that no policy came; zero: never
 
 	by     journal.Source    // who makes the call that is being answered
@@ -150,6 +153,7 @@ func (e *Engine) turn(ctx context.Context) {
 		e.tryOpen()
 	} else {
 		e.lookAtClock()
+		e.trim()
 	}
 	e.commit()
 	e.flush()
@@ -188,6 +192,14 @@ func (e *Engine) commit() {
 
 // then has f called when the events recorded so far are on disk, or could not be put there.
 func (e *Engine) then(f func(saved error)) { e.after = append(e.after, f) }
+
+// trim looks for segments that need not be kept any longer, now and then.
+func (e *Engine) trim() {
+	if time.Now().After(e.trimAt) {
+		e.trimAt = time.Now().Add(trimEvery)
+		e.store.Trim(e.now())
+	}
+}
 
 // flush begins a writing of the views when they are behind and the last one is long enough ago.
 func (e *Engine) flush() {

@@ -104,7 +104,7 @@ func (r *rig) policy(params string) {
 
 func (r *rig) open() {
 	r.t.Helper()
-	r.e.Initialized(true)
+	r.e.Initialized(mcpl.Session{MCPL: true})
 	r.policy(grantAll)
 }
 
@@ -311,7 +311,7 @@ func TestHeartbeatThatIsOverdueAtTheStartWaitsForTheFirstPolicy(t *testing.T) {
 		r.stop()
 		r.pass(13 * time.Hour) // three are missed: they are one
 		r.start()
-		r.e.Initialized(true)
+		r.e.Initialized(mcpl.Session{MCPL: true})
 		r.pass(time.Hour)
 		r.none()
 		r.policy(grantAll)
@@ -332,7 +332,7 @@ func TestFirstPolicyThatBlocksDropsTheWaitingHeartbeat(t *testing.T) {
 		r.stop()
 		r.pass(5 * time.Hour)
 		r.start()
-		r.e.Initialized(true)
+		r.e.Initialized(mcpl.Session{MCPL: true})
 		r.policy(`{}`)
 		r.policy(grantAll)
 		r.none()
@@ -342,7 +342,7 @@ func TestFirstPolicyThatBlocksDropsTheWaitingHeartbeat(t *testing.T) {
 
 func TestBlockedHeartbeatsAreDroppedEachWithALine(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(true)
+		r.e.Initialized(mcpl.Session{MCPL: true})
 		r.pass(13 * time.Hour)
 		r.logged("suppressed heartbeat push/event — no valid featureSets/update request in force", 3)
 		if drops := r.events(journal.KindDrop); len(drops) != 3 {
@@ -357,7 +357,7 @@ func TestBlockedHeartbeatsAreDroppedEachWithALine(t *testing.T) {
 
 func TestMissingPolicyIsComplainedAbout(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(true)
+		r.e.Initialized(mcpl.Session{MCPL: true})
 		r.pass(time.Minute)
 		r.logged("initial policy has still not arrived as a Request", 1)
 	})
@@ -508,7 +508,7 @@ func TestRefusedRecurringOneIsTriedAgainAfterAnInterval(t *testing.T) {
 
 func TestMissedSlotsOfARecurringOneAreOne(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(true)
+		r.e.Initialized(mcpl.Session{MCPL: true})
 		r.add(`{"message":"again","everyMinutes":10}`)
 		r.pass(65 * time.Minute)
 		r.says("reminder_list", "(overdue)", "Reminders that are due wait")
@@ -600,7 +600,7 @@ func TestSilentModeTriesSilentFirstEachTime(t *testing.T) {
 
 func TestThousandDueAtOnceAreAllJournalledBeforeTheyLeave(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(true)
+		r.e.Initialized(mcpl.Session{MCPL: true})
 		for range 1500 {
 			r.add(`{"message":"x","inSeconds":1}`)
 		}

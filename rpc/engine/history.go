@@ -106,7 +106,7 @@ func named(found []entry, most int) bool {
 func newest(h *projection.History, args tools.HistoryArgs) []entry {
 	var found []entry
 	for _, s := range append([]*projection.Subject{h.Heartbeat}, h.Reminders...) {
-		if args.ID != "" && s.ID != args.ID {
+		if args.ID != "" && s.ID != args.ID && !(s == h.Heartbeat && args.ID == "heartbeat") {
 			continue
 		}
 		for _, w := range s.Wakes {
@@ -141,7 +141,7 @@ func historyData(found []entry, more bool) map[string]any {
 	for _, f := range found {
 		w := f.wake
 		one := map[string]any{
-			"reminderId": orNull(f.subject.ID), "message": orNull(f.subject.Message), "result": w.Result, "due": w.Due, "sentAt": nil, "takenAt": w.TakenAt,
+			"reminderId": orNull(f.subject.ID), "message": orNull(text.Cut(f.subject.Message, 1000)), "result": w.Result, "due": w.Due, "sentAt": nil, "takenAt": w.TakenAt,
 			"lateMs": nil, "pushes": len(w.Pushes), "reason": orNull(w.Why()), "inferenceId": orNull(w.InferenceID), "manual": w.Manual,
 		}
 		if len(w.Pushes) > 0 {

@@ -9,12 +9,13 @@ import (
 )
 
 // Initialized begins a session on the connection: the policy of an earlier one is void.
-func (e *Engine) Initialized(withMCPL bool) {
+func (e *Engine) Initialized(session mcpl.Session) {
 	e.do(func() {
-		e.policy.Initialized(withMCPL)
+		e.policy.Initialized(session)
+		e.turns = turns{}
 		e.initialized = true
 		e.policyAt = time.Time{}
-		if withMCPL {
+		if session.MCPL {
 			e.policyAt = time.Now().Add(policyPatient)
 		}
 		e.logWaiting()

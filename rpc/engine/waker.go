@@ -64,8 +64,8 @@ func (e *Engine) nextBeat() (int64, bool) {
 // nextDue is when the loop has to look at the clock next for a wake.
 func (e *Engine) nextDue() (int64, bool) {
 	next, ok := e.nextBeat()
-	if e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
-		ok = false // it is due, and nothing but a poll or a policy brings it out
+	if e.busy() || e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
+		ok = false // nothing but the turn's end, a poll or a policy brings it out
 	}
 	if first, some := e.due.first(); some && e.canPush() {
 		if !ok || first.due < next {
@@ -78,7 +78,7 @@ func (e *Engine) nextDue() (int64, bool) {
 
 // canPush says whether a reminder could go out now.
 func (e *Engine) canPush() bool {
-	return e.policy.Blocked() == "" && len(e.flights) < mostInFlight && e.host.Backlog() < mostUnread
+	return e.policy.Blocked() == "" && !e.busy() && len(e.flights) < mostInFlight && e.host.Backlog() < mostUnread
 }
 
 // lookAtClock pushes what is due.
@@ -88,15 +88,16 @@ func (e *Engine) lookAtClock() {
 		e.record(&journal.Clock{ShiftMs: back})
 	}
 	now := e.now()
-	if due, active := e.nextBeat(); active && due <= now {
-		e.beatDue(due, now)
-	}
+	e.expireTurns()
 	for e.canPush() {
 		first, ok := e.due.first()
 		if !ok || first.due > now {
 			break
 		}
 		e.fireReminder(first.id, now)
+	}
+	if due, active := e.nextBeat(); active && due <= now && !e.busy() { // last: what was promised for a time comes first
+		e.beatDue(due, now)
 	}
 	if !e.policyAt.IsZero() && !time.Now().Before(e.policyAt) {
 		e.policyAt = time.Time{}

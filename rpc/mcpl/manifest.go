@@ -29,20 +29,39 @@ type featureSet struct {
 }
 
 // Manifest is the experimental.mcpl object with its revision: the SHA-256 of the object without it, in the canonical
-// form of RFC 8785 (SPEC 8.9).
-var Manifest = sync.OnceValue(func() json.RawMessage {
+// form of RFC 8785 (SPEC 8.9). withIdle: for a host that offers inferenceLifecycle (SPEC 11.3).
+func Manifest(withIdle bool) json.RawMessage {
+	if withIdle {
+		return manifestWithIdle()
+	}
+	return plainManifest()
+}
+
+var (
+	plainManifest    = sync.OnceValue(func() json.RawMessage { return newManifest(false) })
+	manifestWithIdle = sync.OnceValue(func() json.RawMessage { return newManifest(true) })
+)
+
+func newManifest(withIdle bool) json.RawMessage {
 	m := manifest{Version: Version, PushEvents: true, FeatureSets: []featureSet{{
 		Name:        FeatureSet,
 		Description: "Wakes the agent: a periodic heartbeat, and reminders that the agent sets itself.",
 		Uses:        []string{"tools", Capability},
 	}}}
+	if withIdle {
+		m.FeatureSets = append(m.FeatureSets, featureSet{
+			Name:        IdleFeatureSet,
+			Description: "Holds wakes while a turn runs, and sends them when it has ended.",
+			Uses:        []string{LifecycleCapability},
+		})
+	}
 	revision, err := revisionOf(m)
 	if err != nil {
 		panic(fmt.Sprintf("the manifest is constant and must have a revision: %v", err))
 	}
 	m.Revision = revision
 	return mustMarshal(m)
-})
+}
 
 func revisionOf(m manifest) (string, error) {
 	canonical, err := jcs.Transform(mustMarshal(m))

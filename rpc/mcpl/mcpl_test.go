@@ -26,7 +26,7 @@ func TestPolicyBlocksUnlessEverythingIsGranted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var p Policy
-			p.Initialized(true)
+			p.Initialized(Session{MCPL: true})
 			r, err := p.Update(json.RawMessage(c.params))
 			if err != nil || p.Blocked() != c.blocked {
 				t.Fatalf("blocked: %q, %v, want %q", p.Blocked(), err, c.blocked)
@@ -45,7 +45,7 @@ func TestMalformedUpdateClearsTheGrant(t *testing.T) {
 		`{"effectiveCapabilities":["pushEvents"],"deniedCapabilities":["pushEvents"]}`,
 	} {
 		var p Policy
-		p.Initialized(true)
+		p.Initialized(Session{MCPL: true})
 		if _, err := p.Update(json.RawMessage(`{"effectiveCapabilities":["pushEvents"]}`)); err != nil || p.Blocked() != "" {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestNotificationOnlyNarrows(t *testing.T) {
 	if p.Blocked() != BlockedNoPolicy {
 		t.Errorf("before initialize: %q", p.Blocked())
 	}
-	p.Initialized(true)
+	p.Initialized(Session{MCPL: true})
 	p.Notice(json.RawMessage(`{"effectiveCapabilities":["pushEvents"]}`))
 	if p.Blocked() != BlockedNotificationOnly || p.Pushable() {
 		t.Errorf("a notification alone: %q", p.Blocked())
@@ -80,7 +80,7 @@ func TestNotificationOnlyNarrows(t *testing.T) {
 	if _, err := p.Update(json.RawMessage(`{"effectiveCapabilities":7}`)); err == nil || p.Blocked() != BlockedNoPolicy {
 		t.Errorf("a malformed request after a notification and valid ones: %q, %v", p.Blocked(), err)
 	}
-	p.Initialized(false)
+	p.Initialized(Session{})
 	if p.Blocked() != BlockedMCPOnly || p.Pushable() {
 		t.Errorf("an MCP-only host: %q", p.Blocked())
 	}
@@ -89,7 +89,7 @@ func TestNotificationOnlyNarrows(t *testing.T) {
 // TestRevisionIsOfTheCanonicalManifest computes it another way: this manifest's canonical form is its members sorted.
 func TestRevisionIsOfTheCanonicalManifest(t *testing.T) {
 	var m map[string]any
-	if err := json.Unmarshal(Manifest(), &m); err != nil {
+	if err := json.Unmarshal(Manifest(false), &m); err != nil {
 		t.Fatal(err)
 	}
 	revision := m["revision"]
@@ -102,7 +102,7 @@ func TestRevisionIsOfTheCanonicalManifest(t *testing.T) {
 	if want := "sha256:" + base64.RawURLEncoding.EncodeToString(sum[:]); revision != want {
 		t.Errorf("revision %v, want %s", revision, want)
 	}
-	if strings.Contains(string(Manifest()), "=") {
+	if strings.Contains(string(Manifest(false)), "=") {
 		t.Error("the revision is padded")
 	}
 }

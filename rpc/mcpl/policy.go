@@ -10,10 +10,13 @@ import (
 	"strings"
 )
 
-// The one feature set of this server and the capability that its wakes need.
+// The feature sets of this server and the capabilities that they need. The second one is for hosts that tell when turns
+// begin and end.
 const (
-	FeatureSet = "heartbeat"
-	Capability = "pushEvents"
+	FeatureSet          = "heartbeat"
+	Capability          = "pushEvents"
+	IdleFeatureSet      = "heartbeat.idle"
+	LifecycleCapability = "inferenceLifecycle"
 )
 
 // The reasons of SPEC 8.6 why no wake can be sent.
@@ -33,6 +36,7 @@ var ErrMalformed = errors.New("malformed featureSets/update")
 type Policy struct {
 	spoken    bool // the host negotiated MCPL
 	mcpOnly   bool // the host initialized without MCPL
+	lifecycle bool // the host offers to tell when turns begin and end
 	requested bool // a featureSets/update came as a request, valid or not
 	noticed   bool // one came as a notification
 	grant     *grant
@@ -46,8 +50,23 @@ type grant struct {
 	Disabled  []string
 }
 
+// Session is what a host says of itself with initialize.
+type Session struct {
+	MCPL      bool // it speaks MCPL
+	Lifecycle bool // it tells when turns begin and end
+}
+
 // Initialized begins a session: nothing is granted until a request says so.
-func (p *Policy) Initialized(withMCPL bool) { *p = Policy{spoken: withMCPL, mcpOnly: !withMCPL} }
+func (p *Policy) Initialized(s Session) {
+	*p = Policy{spoken: s.MCPL, mcpOnly: !s.MCPL, lifecycle: s.MCPL && s.Lifecycle}
+}
+
+// Idle says whether wakes must keep to the time between turns (SPEC 11.3).
+func (p *Policy) Idle() bool {
+	g := p.grant
+	return p.lifecycle && g != nil && granted(g.Effective, LifecycleCapability) &&
+		!names(g.Disabled, IdleFeatureSet) && !names(p.narrowed, IdleFeatureSet) && (g.Enabled == nil || names(g.Enabled, IdleFeatureSet))
+}
 
 // Blocked is why no wake can be sent, empty while one can.
 func (p *Policy) Blocked() string {
@@ -130,6 +149,15 @@ func (p *Policy) receipt() Receipt {
 		r.Mode = "degraded"
 		r.Unavailable = append(r.Unavailable, Unavailable{FeatureSet: FeatureSet, Missing: missing, Effect: "disabled"})
 		r.Notes = append(r.Notes, "Heartbeats and reminders will not be delivered: "+blocked+". The tools answer all the same.")
+	}
+	if p.lifecycle && !p.Idle() {
+		missing := []string{}
+		if !granted(p.grant.Effective, LifecycleCapability) {
+			missing = append(missing, LifecycleCapability)
+		}
+		r.Mode = "degraded"
+		r.Unavailable = append(r.Unavailable, Unavailable{FeatureSet: IdleFeatureSet, Missing: missing, Effect: "disabled"})
+		r.Notes = append(r.Notes, "Wakes are sent whether a turn runs or not.")
 	}
 	return r
 }

@@ -162,6 +162,17 @@ func rhythm(r *projection.Reminder, zone *time.Location) string {
 	return s
 }
 
+// mostHistoryText is how much of a message a history tells: 200 wakes must fit in a line.
+const mostHistoryText = 1000
+
+// Cut is text with at most so many bytes.
+func Cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
+
 // HistoryLine is a wake's line in wake_history (SPEC 5.7).
 func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location) string {
 	name, message := "heartbeat", ""
@@ -169,7 +180,7 @@ func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location)
 		name = s.ID
 	}
 	if s.ID != "" && s.Message != "" {
-		message = " | " + Quote(s.Message)
+		message = " | " + Quote(Cut(s.Message, mostHistoryText))
 	}
 	line := fmt.Sprintf("%s | %s | %s", Agent(int64(w.At()), zone), name, w.Result)
 	if w.Manual {

@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"encoding/json"
+	"time"
+)
+
+const (
+	turnLimit = 10 * time.Minute // a turn whose end is never told counts as ended then (SPEC 11.3)
+	mostEnded = 1000             // ended turns that are remembered, so that what is told late or twice changes nothing
+)
+
+// turns are those that run on the host, as far as it tells: a host tells each beginning, and one end on every way out that
+// it controls, best effort, without an order (MCPL 0.5, section 10.5).
+type turns struct {
+	running map[string]time.Time // since when
+	ended   map[string]struct{}
+}
+
+// Lifecycle takes an inference/lifecycle notification.
+func (e *Engine) Lifecycle(params json.RawMessage) {
+	var p struct {
+		InferenceID string `json:"inferenceId"`
+		Phase       string `json:"phase"`
+	}
+	if err := json.Unmarshal(params, &p); err != nil || p.InferenceID == "" {
+		e.o.Log.Info("an inference/lifecycle notification without an inferenceId is ignored")
+		return
+	}
+	e.do(func() {
+		if !e.policy.Idle() {
+			return
+		}
+		switch p.Phase {
+		case "started":
+			e.turnBegan(p.InferenceID)
+		case "completed", "aborted", "failed":
+			e.turnEnded(p.InferenceID)
+		default:
+			e.o.Log.Info("an inference/lifecycle phase that is not known here is ignored", "phase", p.Phase)
+		}
+	})
+}
+
+// turnBegan holds wakes until the turn's end. A push that was taken tells the turn that it begins, before the host does.
+func (e *Engine) turnBegan(id string) {
+	if _, over := e.turns.ended[id]; over || !e.policy.Idle() {
+		return
+	}
+	if e.turns.running == nil {
+		e.turns.running = map[string]time.Time{}
+	}
+	if _, runs := e.turns.running[id]; !runs {
+		e.turns.running[id] = time.Now()
+	}
+}
+
+func (e *Engine) turnEnded(id string) {
+	delete(e.turns.running, id)
+	if e.turns.ended == nil || len(e.turns.ended) >= mostEnded {
+		e.turns.ended = map[string]struct{}{}
+	}
+	e.turns.ended[id] = struct{}{}
+}
+
+// expireTurns ends turns whose end was never told.
+func (e *Engine) expireTurns() {
+	for id, since := range e.turns.running {
+		if time.Since(since) >= turnLimit {
+			e.o.Log.Warn("the host never told the end of a turn: wakes are held no longer", "inference", id)
+			e.turnEnded(id)
+		}
+	}
+}
+
+// busy says whether wakes are held: a turn runs, or a push is out that may begin one. Between turns they go out one by one.
+func (e *Engine) busy() bool {
+	return e.policy.Idle() && (len(e.turns.running) > 0 || len(e.flights) > 0)
+}
