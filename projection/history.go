@@ -2,6 +2,7 @@ package projection
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -109,6 +110,9 @@ type Subject struct {
 	CancelledBy journal.Source `json:"cancelledBy,omitempty"`
 	Wakes       []*Wake        `json:"wakes"`
 }
+
+// CtlSuffix ends the version in the start event of a command that opened the journal for one change.
+const CtlSuffix = " (ctl)"
 
 // Run is the time in which one server held the journal.
 type Run struct {
@@ -345,6 +349,9 @@ func (h *History) applyStart(b *journal.Start, at Instant) {
 		if ref.wake.Result == ResultPending {
 			ref.wake.Result = ResultNoAnswer
 		}
+	}
+	if strings.HasSuffix(b.Version, CtlSuffix) {
+		return // a person's command, not a server
 	}
 	h.Runs = append(h.Runs, &Run{From: at, Version: b.Version, PID: b.PID})
 }

@@ -213,6 +213,9 @@ func (s *Store) Behind() bool {
 	return s.dirtyReminders && s.reminders.locked == "" || s.dirtyConfig && s.config.locked == ""
 }
 
+// Locked says whether this process holds the journal's lock.
+func (s *Store) Locked() bool { return s.lock != nil }
+
 // Journalled says whether there is a journal that events go to, be it later.
 func (s *Store) Journalled() bool { return s.log != nil }
 

@@ -17,6 +17,9 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/tools"
@@ -49,10 +52,18 @@ type server struct {
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	s := &server{o: o}
 	o.Engine.Changed = s.changed
+	socket := &control.Socket{Log: o.Log, Call: s.control}
+	o.Engine.Opened = func() { socket.Listen(o.Engine.Store.Journal) }
 	s.engine = engine.New(o.Engine)
 	conn := wire.New(in, out, s, wire.Options{Log: o.Log})
 	s.conn = conn
 	s.engine.Attach(conn)
+
+	if unwatch, err := recovery.Watch(o.Engine.Store.Files, s.engine.FilesChanged); err == nil {
+		defer func() { _ = unwatch() }() // the process ends
+	} else {
+		o.Log.Info("edits of the files are looked for once a second", "why", err)
+	}
 
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	why := "stdin closed"
@@ -67,6 +78,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		why, err = "the host is gone", nil
 		o.Log.Info("the host is gone: nothing more can be written to it")
 	}
+	socket.Close() // while this process still holds the journal: another one's socket is never removed
 	stop()
 	err = errors.Join(err, <-stopped)
 	s.endListens()
@@ -74,6 +86,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	defer cancel()
 	_ = conn.Drain(drain) // a host that reads no more loses nothing that is on disk
 	return err
+}
+
+// control answers a person at the command line. False: the server ends.
+func (s *server) control(tool string, arguments json.RawMessage, answer func(engine.Reply)) bool {
+	return s.engine.CallBy(journal.ByCLI, tool, arguments, answer)
 }
 
 // Request answers a request, or hands it to the engine.

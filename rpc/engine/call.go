@@ -215,6 +215,9 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	if e.state().Config.Cleared {
 		return reply{isError: true, text: "The heartbeat was not sent: none is set. Set one with heartbeat_configure, or with the command: every <interval> <prompt>."}
 	}
+	if e.o.Offline != "" {
+		return reply{isError: true, text: "The heartbeat was not sent: " + e.o.Offline + "."}
+	}
 	if blocked := e.policy.Blocked(); blocked != "" {
 		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.policy.Remedy()}
 	}
@@ -328,7 +331,7 @@ func (e *Engine) waiting(overdue int, all []projection.Reminder) string {
 
 // unpushable says that this connection will never carry a reminder (SPEC 6.7).
 func (e *Engine) unpushable() []string {
-	if e.policy.Pushable() {
+	if e.policy.Pushable() || e.o.Offline != "" {
 		return nil
 	}
 	polled := " Reminders are kept until then."
@@ -376,6 +379,9 @@ func (e *Engine) nearest(id string) string {
 func (e *Engine) blocked() string {
 	if e.held != nil {
 		return fmt.Sprintf("another server holds the journal: process %d", e.held.PID)
+	}
+	if e.o.Offline != "" {
+		return e.o.Offline
 	}
 	return e.policy.Blocked()
 }

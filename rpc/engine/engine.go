@@ -44,6 +44,8 @@ type Options struct {
 	NewID func() string    // random text, for the ids of reminders and events; nil: from crypto/rand
 	Wall  func() time.Time // the wall clock; nil: time.Now
 
+	Opened    func()              // the journal is open and this process holds its lock; called by the loop; may be nil
+	Offline   string              // why nothing can be pushed in this process at all; empty: the host's policy says
 	Changed   func(uris []string) // resources changed; called by the loop, must not block; may be nil
 	Proactive bool                // wakes can be polled on every connection, also where they are pushed
 }
@@ -264,6 +266,9 @@ func (e *Engine) tryOpen() {
 	e.store, e.held = store, nil
 	e.rebuildQueue()
 	e.beginHeartbeat()
+	if e.o.Opened != nil && store.Locked() {
+		e.o.Opened()
+	}
 	if e.initialized {
 		e.logWaiting()
 	}

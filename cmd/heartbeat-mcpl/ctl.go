@@ -1,0 +1,345 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/control"
+	"heartbeat-mcpl/rpc/engine"
+	"heartbeat-mcpl/rpc/wire"
+)
+
+// ctl is how a person reaches what the agent's tools reach: over the running server's socket, or on the journal itself when no
+// server runs (SPEC 11.6).
+type ctl struct {
+	settings
+	json bool
+}
+
+// reply is a tool's answer.
+type reply struct {
+	Text       string
+	Structured map[string]any
+	IsError    bool
+}
+
+func newCtl() *cobra.Command {
+	c := &ctl{}
+	cmd := &cobra.Command{
+		Use:   "ctl",
+		Short: "See and change the heartbeat and the reminders of a running server, or of its files",
+		Long: "ctl talks to the server that runs on the journal, or opens the journal itself when none runs. What it changes is in the\n" +
+			"journal as done by \"cli\".",
+		Example: "  heartbeat-mcpl ctl status --watch\n" +
+			"  heartbeat-mcpl ctl every 10m Check the deployment\n" +
+			"  heartbeat-mcpl ctl add \"Stand-up\" --cron \"0 9 * * 1-5\"\n" +
+			"  heartbeat-mcpl ctl list",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageError{fmt.Errorf("%q is no command of ctl; there are status, every, pause, resume, clear, configure, trigger, add, list, cancel and history", args[0])}
+			}
+			return nil
+		},
+		RunE: func(*cobra.Command, []string) error { return c.status(os.Stdout, false) },
+	}
+	c.register(cmd.PersistentFlags())
+	cmd.PersistentFlags().BoolVar(&c.json, "json", false, "the answer as JSON")
+	cmd.AddCommand(c.newStatus(), c.newEvery(), c.newWord("pause", "Stop the heartbeat without clearing it"),
+		c.newWord("resume", "Let the heartbeat go on, from now"), c.newWord("clear", "Remove the heartbeat"),
+		c.newConfigure(), c.newTrigger(), c.newAdd(), c.newList(), c.newCancel(), c.newHistory())
+	return cmd
+}
+
+func (c *ctl) newStatus() *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use: "status", Short: "Show the heartbeat, what comes next, and what waits", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if watch {
+				return c.watch(cmd.Context(), os.Stdout)
+			}
+			return c.status(os.Stdout, false)
+		},
+	}
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show it anew each second, until interrupted")
+	return cmd
+}
+
+func (c *ctl) newEvery() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "every INTERVAL PROMPT...", Short: "Set the heartbeat: every 10m Check the deployment",
+		RunE: func(_ *cobra.Command, args []string) error {
+			return c.say(map[string]any{"command": strings.Join(append([]string{"every"}, args...), " ")})
+		},
+	}
+	cmd.Flags().SetInterspersed(false) // what follows the interval is the prompt, dashes and all
+	return cmd
+}
+
+func (c *ctl) newWord(word, about string) *cobra.Command {
+	return &cobra.Command{
+		Use: word, Short: about, Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return c.say(map[string]any{"command": word}) },
+	}
+}
+
+func (c *ctl) say(arguments map[string]any) error {
+	return c.do(os.Stdout, "heartbeat_command", arguments)
+}
+
+func (c *ctl) newTrigger() *cobra.Command {
+	return &cobra.Command{
+		Use: "trigger", Short: "Send one heartbeat now", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return c.do(os.Stdout, "heartbeat_trigger", nil) },
+	}
+}
+
+func (c *ctl) newList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the reminders", Args: noArgs,
+		RunE: func(*cobra.Command, []string) error { return c.do(os.Stdout, "reminder_list", nil) },
+	}
+}
+
+func (c *ctl) newCancel() *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel ID", Short: "Cancel a reminder", Args: exactly(1, "the reminder's id; list shows all"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return c.do(os.Stdout, "reminder_cancel", map[string]any{"id": args[0]})
+		},
+	}
+}
+
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usageError{fmt.Errorf("give %s, and nothing else", what)}
+		}
+		return nil
+	}
+}
+
+// option is a flag that becomes an argument of a tool.
+type option struct{ flag, argument, about string }
+
+// texts registers options whose values are texts, and returns what was given as arguments.
+func texts(cmd *cobra.Command, options ...option) func(arguments map[string]any) {
+	values := make([]string, len(options))
+	for i, o := range options {
+		cmd.Flags().StringVar(&values[i], o.flag, "", o.about)
+	}
+	return func(arguments map[string]any) {
+		for i, o := range options {
+			if cmd.Flags().Changed(o.flag) {
+				arguments[o.argument] = values[i]
+			}
+		}
+	}
+}
+
+func (c *ctl) newAdd() *cobra.Command {
+	var count int
+	cmd := &cobra.Command{Use: "add TEXT", Short: "Set a reminder", Args: exactly(1, "the reminder's text, in quotes")}
+	given := texts(cmd,
+		option{"in", "in", "after a while: 90s, 10m, 1h30m, 2d"},
+		option{"at", "atIso", "at a time: 2026-10-10T09:00, in the agent's zone, or with an offset"},
+		option{"every", "every", "again and again: 30m, 1d"},
+		option{"cron", "cron", "on a calendar: \"0 9 * * 1-5\""},
+		option{"cron-zone", "timeZone", "the zone of --cron; the agent's where it is left out"},
+		option{"until", "until", "a recurring one ends at this time"},
+		option{"title", "title", "a short heading"},
+		option{"severity", "severity", "normal or high"},
+		option{"url", "url", "a web page that it is about"},
+	)
+	cmd.Flags().IntVar(&count, "count", 0, "a recurring one ends after so many times")
+	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		arguments := map[string]any{"message": args[0]}
+		given(arguments)
+		if cmd.Flags().Changed("count") {
+			arguments["count"] = count
+		}
+		return c.do(os.Stdout, "reminder_add", arguments)
+	}
+	return cmd
+}
+
+func (c *ctl) newConfigure() *cobra.Command {
+	var paused bool
+	cmd := &cobra.Command{Use: "configure", Short: "Change the heartbeat's interval, text, mode, hours or pause", Args: noArgs}
+	given := texts(cmd,
+		option{"every", "every", "the interval: 10m, 1h30m"},
+		option{"message", "message", "the text that it brings"},
+		option{"mode", "deliveryMode", "message or silent"},
+		option{"active-hours", "activeHours", "08:00-22:30, or always"},
+	)
+	cmd.Flags().BoolVar(&paused, "paused", false, "pause it (--paused=false: let it go on)")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		arguments := map[string]any{}
+		given(arguments)
+		if cmd.Flags().Changed("paused") {
+			arguments["paused"] = paused
+		}
+		if len(arguments) == 0 {
+			return usageError{errors.New("give what should change: --every, --message, --mode, --active-hours or --paused")}
+		}
+		return c.do(os.Stdout, "heartbeat_configure", arguments)
+	}
+	return cmd
+}
+
+func (c *ctl) newHistory() *cobra.Command {
+	var limit int
+	cmd := &cobra.Command{Use: "history", Short: "Show what was sent, taken, refused and dropped", Args: noArgs}
+	given := texts(cmd, option{"id", "id", "only this reminder, or heartbeat"}, option{"since", "since", "from this time on"})
+	cmd.Flags().IntVar(&limit, "limit", 20, "how many at most")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		arguments := map[string]any{"limit": limit}
+		given(arguments)
+		return c.do(os.Stdout, "wake_history", arguments)
+	}
+	return cmd
+}
+
+// do calls a tool and prints what it answers; a refusal is an error.
+func (c *ctl) do(out io.Writer, tool string, arguments map[string]any) error {
+	r, err := c.call(tool, arguments)
+	if err != nil {
+		return err
+	}
+	if r.IsError {
+		return errors.New(strings.TrimSuffix(r.Text, "."))
+	}
+	if c.json {
+		return json.NewEncoder(out).Encode(r.Structured)
+	}
+	_, err = fmt.Fprintln(out, r.Text)
+	return err
+}
+
+// call asks the server that runs on the journal, or opens the journal when none does.
+func (c *ctl) call(tool string, arguments map[string]any) (reply, error) {
+	if arguments == nil {
+		arguments = map[string]any{}
+	}
+	c.fromEnvironment()
+	if err := c.check(); err != nil {
+		return reply{}, err
+	}
+	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		answer, err := control.Call(c.journalDir, tool, arguments)
+		if err == nil {
+			return reply(answer), nil
+		}
+		if !errors.Is(err, control.ErrNoServer) {
+			return reply{}, err
+		}
+		r, err := c.alone(tool, arguments)
+		if held := new(journal.HeldError); errors.As(err, &held) {
+			if time.Now().Before(deadline) {
+				continue // a server that is just starting, or ending
+			}
+			return reply{}, fmt.Errorf("process %d holds the journal %s and cannot be reached: end it, or use the server's tools", held.PID, c.journalDir)
+		}
+		return r, err
+	}
+}
+
+// alone answers on the journal itself: an engine without a host, for one call.
+func (c *ctl) alone(tool string, arguments map[string]any) (reply, error) {
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return reply{}, err
+	}
+	log := slog.New(newLogHandler(os.Stderr))
+	zone := c.zone(log)
+	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log)}
+	if lock, err := journal.TryLock(c.journalDir); err == nil {
+		if err := lock.Unlock(); err != nil {
+			return reply{}, err
+		}
+	} else if errors.Is(err, journal.ErrHeld) {
+		return reply{}, err
+	}
+	o := engine.Options{Store: store, Zone: zone, Log: slog.New(slog.DiscardHandler), Offline: "no server runs"}
+	if state, err := recovery.Peek(c.journalDir); err == nil {
+		if r, ok := engine.Look(o, state, tool, raw); ok { // what only reads leaves no trace
+			return reply{Text: r.Text, Structured: r.Structured, IsError: r.IsError}, nil
+		}
+	}
+	e := engine.New(o)
+	e.Attach(nobody{})
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- e.Run(ctx, func() string { return "ctl" }) }()
+	got := make(chan engine.Reply, 1)
+	e.CallBy(journal.ByCLI, tool, raw, func(r engine.Reply) { got <- r })
+	r := <-got
+	stop()
+	if err := <-ended; err != nil {
+		return reply{}, err
+	}
+	return reply{Text: r.Text, Structured: r.Structured, IsError: r.IsError}, nil
+}
+
+// nobody is the host where no server runs.
+type nobody struct{}
+
+func (nobody) Call(string, any, time.Duration, func(wire.Answer)) error {
+	return errors.New("no server runs")
+}
+
+func (nobody) Backlog() int64 { return 0 }
+
+// watch shows the status anew each second.
+func (c *ctl) watch(ctx context.Context, out *os.File) error {
+	for {
+		if colorful(out) {
+			fmt.Fprint(out, "\x1b[H\x1b[2J")
+		}
+		if err := c.status(out, true); err != nil {
+			return quietly(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// status is the screen for people.
+func (c *ctl) status(out *os.File, watching bool) error {
+	if c.json {
+		return c.do(out, "heartbeat_status", nil)
+	}
+	r, err := c.call("heartbeat_status", nil)
+	if err != nil {
+		return err
+	}
+	list, err := c.call("reminder_list", nil)
+	if err != nil {
+		return err
+	}
+	if r.IsError || list.IsError {
+		return errors.New(r.Text)
+	}
+	w := &errWriter{out: out}
+	printStatus(ui{out: w, color: colorful(out)}, r.Structured, list.Structured, c.zone(slog.New(slog.DiscardHandler)))
+	if watching {
+		fmt.Fprintf(w, "\n%s; ends with Ctrl-C\n", time.Now().Format("15:04:05"))
+	}
+	return w.err
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"heartbeat-mcpl/journal"
+)
+
+// ctl runs a command on the home's files; a failure is in its text.
+func (h *home) ctl(args ...string) string {
+	h.t.Helper()
+	out, _ := h.command(append([]string{"ctl"}, args...)...).CombinedOutput()
+	return string(out)
+}
+
+func TestCtlTalksToTheRunningServer(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	contains(t, h.ctl("every", "10m", "Check the --build"), "Updated. Heartbeat ACTIVE", `message="Check the --build"`, "delivery=ok")
+	id := reminderID(t, h.ctl("add", "Stand-up", "--cron", "0 9 * * 1-5", "--count", "3"))
+	contains(t, s.call("reminder_list", nil), id, `repeats by cron "0 9 * * 1-5" [America/Los_Angeles], 3 left`)
+	contains(t, h.ctl("add", "soon", "--in", "1h30m"), "(~5400s)")
+	contains(t, h.ctl("list"), id, "soon")
+	screen := h.ctl("status")
+	contains(t, screen, "Heartbeat  active", "every    10m (message)", "wakes are delivered", "Reminders  2", `"Stand-up"`)
+	contains(t, h.ctl("status", "--json"), `"status":"active"`, `"intervalSeconds":600`)
+	out := make(chan string, 1)
+	go func() { out <- h.ctl("trigger") }()
+	s.ok(s.push().Accept())
+	contains(t, <-out, "Heartbeat fired.")
+	contains(t, s.until("heartbeat_status", "taken=1"), "last=")
+	contains(t, h.ctl("history"), "| heartbeat | taken, asked for |")
+	contains(t, h.ctl("cancel", id), "Cancelled "+id)
+	contains(t, h.ctl("cancel", id), "heartbeat-mcpl: There is no reminder")
+	contains(t, h.ctl("pause"), "PAUSED")
+	contains(t, h.ctl("resume"), "ACTIVE")
+	contains(t, h.ctl("clear"), "NOT SET")
+	contains(t, h.ctl("every", "45s", "x"), "45s is shorter than the least, 60s")
+	contains(t, h.ctl("configure"), "give what should change")
+	info, err := os.Stat(h.journal() + ".sock")
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v", info, err)
+	}
+	s.end()
+	if _, err := os.Stat(h.journal() + ".sock"); err == nil {
+		t.Error("the socket is left behind")
+	}
+	for _, e := range h.events()[journal.KindConfigure] {
+		if e.By() != journal.ByCLI {
+			t.Errorf("a configure by %s", e.By())
+		}
+	}
+}
+
+func TestCtlWithoutAServerOpensTheJournal(t *testing.T) {
+	h := newHome(t)
+	id := reminderID(t, h.ctl("add", "alone", "--at", "2031-01-01T09:00"))
+	starts := len(h.events()[journal.KindStart])
+	contains(t, h.ctl("list"), id, "alone")
+	contains(t, h.ctl("status"), "no wake can be sent: no server runs")
+	if got := len(h.events()[journal.KindStart]); got != starts {
+		t.Error("a look left a trace in the journal")
+	}
+	contains(t, h.ctl("trigger"), "no server runs")
+	contains(t, h.read(h.reminders()), id)
+	s := h.open()
+	contains(t, s.call("reminder_list", nil), id)
+	s.Kill() // its socket is a dead one's
+	contains(t, h.ctl("add", "after a crash", "--in", "1h"), "Reminder rem_")
+	s = h.open()
+	contains(t, h.ctl("list"), "after a crash", "2 reminder(s)")
+	s.end()
+}
+
+func TestASocketsPathMayBeTooLong(t *testing.T) {
+	h := newHome(t)
+	h.dir = filepath.Join(h.dir, strings.Repeat("a-very-long-name-", 6))
+	if err := os.Mkdir(h.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := h.open()
+	contains(t, h.ctl("add", "far", "--in", "1h"), "Reminder rem_")
+	contains(t, s.call("reminder_list", nil), `"far"`)
+	s.end()
+}
+
+// TestEditIsTakenInAtOnce: what a person saves is there long before anybody would look by the clock.
+func TestEditIsTakenInAtOnce(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	id := s.add(map[string]any{"inHours": 1, "message": "before"})
+	view := h.shows(id)
+	time.Sleep(300 * time.Millisecond) // all writing is over
+	for _, replace := range []bool{false, true} {
+		edited := strings.Replace(view, `"before"`, `"after"`, 1)
+		if replace { // as editors do that save by renaming
+			edited = strings.Replace(view, `"before"`, `"again"`, 1)
+			h.write(h.path("temp"), edited)
+			s.ok(os.Rename(h.path("temp"), h.reminders()))
+		} else {
+			h.write(h.reminders(), edited)
+		}
+		want := "after"
+		if replace {
+			want = "again"
+		}
+		found := false
+		for range 200 {
+			if strings.Contains(readQuietly(filepath.Join(h.journal(), "00000000000000000001")), want) {
+				found = true
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !found {
+			t.Errorf("%q is not in the journal", want)
+		}
+	}
+	s.end()
+}
+
+func readQuietly(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err.Error()
+	}
+	return string(data)
+}
+
+func TestHeartbeatPrompt(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	raw, err := s.Request(s.patience(), "prompts/list", map[string]any{})
+	s.ok(err)
+	contains(t, string(raw), `"name":"heartbeat"`, `"name":"hb"`, `"command"`)
+	raw, err = s.Request(s.patience(), "prompts/get", map[string]any{"name": "hb", "arguments": map[string]any{"command": "every 15m Check the CI run"}})
+	s.ok(err)
+	contains(t, string(raw), `"role":"user"`, "Heartbeat ACTIVE", "interval=900s")
+	raw, err = s.Request(s.patience(), "prompts/get", map[string]any{"name": "heartbeat"})
+	s.ok(err)
+	contains(t, string(raw), "Check the CI run")
+	for command, want := range map[string]string{"every 1s x": "1s is shorter than the least", "evry 10m x": "did you mean every"} {
+		if _, err := s.Request(s.patience(), "prompts/get", map[string]any{"name": "hb", "arguments": map[string]any{"command": command}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+	if _, err := s.Request(s.patience(), "prompts/get", map[string]any{"name": "none"}); err == nil || !strings.Contains(err.Error(), "there are heartbeat and hb") {
+		t.Errorf("another prompt: %v", err)
+	}
+	s.end()
+}

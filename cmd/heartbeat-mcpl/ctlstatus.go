@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"heartbeat-mcpl/rpc/text"
+	"heartbeat-mcpl/rpc/tools"
+)
+
+// mostListed is how many reminders the status screen lists.
+const mostListed = 10
+
+// beatStatus is what heartbeat_status says, as far as the screen shows it.
+type beatStatus struct {
+	Status, DeliveryMode, Delivery, Message string
+	BlockedReason, ActiveHours              *string
+	NextAt, LastTakenAt                     *time.Time
+	IntervalSeconds                         float64
+	Reminders, Taken                        int
+	Notes                                   []string
+}
+
+type listedReminder struct {
+	ID, Message  string
+	FireAt       time.Time
+	EverySeconds *float64
+	Cron         *string
+	Overdue      bool
+	LastRefusal  *struct{ Reason string }
+}
+
+// printStatus prints the status screen.
+func printStatus(u ui, status, list map[string]any, zone *time.Location) {
+	var s beatStatus
+	var l struct{ Reminders []listedReminder }
+	for _, part := range []struct {
+		from map[string]any
+		to   any
+	}{{status, &s}, {list, &l}} {
+		data, err := json.Marshal(part.from)
+		if err != nil || json.Unmarshal(data, part.to) != nil {
+			u.bad("the server's answer cannot be read: %s", data)
+			return
+		}
+	}
+	u.heartbeat(s, zone)
+	u.reminders(l.Reminders, zone)
+	for _, note := range s.Notes {
+		u.bad("%s", text.Safe(note))
+	}
+}
+
+func (u ui) heartbeat(s beatStatus, zone *time.Location) {
+	standing := map[string]string{"active": u.paint(green, "active"), "paused": u.paint(yellow, "paused"), "not set": u.paint(yellow, "not set")}[s.Status]
+	u.line("%s  %s", u.paint(bold, "Heartbeat"), standing)
+	if s.Status != "not set" {
+		hours := ""
+		if s.ActiveHours != nil {
+			hours = ", in the hours " + *s.ActiveHours
+		}
+		u.line("  every    %s (%s)%s", tools.FormatLength(int64(s.IntervalSeconds*1000)), s.DeliveryMode, hours)
+		if s.NextAt != nil {
+			u.line("  next     %s (%s)", local(*s.NextAt, zone), distance(*s.NextAt))
+		}
+		last := "never"
+		if s.LastTakenAt != nil {
+			last = fmt.Sprintf("%s (%s), %s in all", local(*s.LastTakenAt, zone), distance(*s.LastTakenAt), plural(s.Taken, "time", "times"))
+		}
+		u.line("  taken    %s", last)
+		u.line("  says     %s", text.Quote(short(s.Message, 100)))
+	}
+	delivery := u.paint(green, "wakes are delivered")
+	if s.BlockedReason != nil {
+		delivery = u.paint(red, "no wake can be sent") + ": " + *s.BlockedReason
+	}
+	u.line("  %s", delivery)
+}
+
+func (u ui) reminders(all []listedReminder, zone *time.Location) {
+	u.line("\n%s  %d", u.paint(bold, "Reminders"), len(all))
+	w := tabwriter.NewWriter(u.out, 2, 0, 2, ' ', 0)
+	for i, r := range all {
+		if i == mostListed {
+			break
+		}
+		rhythm := "once"
+		switch {
+		case r.EverySeconds != nil:
+			rhythm = "every " + tools.FormatLength(int64(*r.EverySeconds*1000))
+		case r.Cron != nil:
+			rhythm = *r.Cron
+		}
+		when := distance(r.FireAt)
+		if r.Overdue {
+			when = "overdue"
+		}
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", local(r.FireAt, zone), when, rhythm, text.Safe(r.ID), text.Quote(short(r.Message, 60)))
+		if r.LastRefusal != nil {
+			fmt.Fprintf(w, "  \t\t\t\trefused: %s\n", text.OneLine(short(r.LastRefusal.Reason, 60)))
+		}
+	}
+	_ = w.Flush() // the error stays in u.out
+	if more := len(all) - mostListed; more > 0 {
+		u.line("  and %d more; ctl list shows all", more)
+	}
+}
+
+func local(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02 15:04:05") }
+
+// distance is how far a time is away.
+func distance(t time.Time) string {
+	d := time.Until(t).Round(time.Second)
+	if d < 0 {
+		return length((-d).Milliseconds()) + " ago"
+	}
+	return "in " + length(d.Milliseconds())
+}
