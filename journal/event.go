@@ -29,13 +29,19 @@ const (
 	KindSnapshot  Kind = 14 // one part of the whole state
 	KindHole      Kind = 15 // a record that was here is lost
 	KindClock     Kind = 16 // the clock was set back
+	KindCheckIn   Kind = 17 // the agent of this journal announced itself to the mesh
+	KindPresent   Kind = 18 // in a mesh's journal: an agent announced itself
+	KindTouch     Kind = 19 // in a mesh's journal: an agent was heard of
+	KindMessage   Kind = 20 // in a mesh's journal: an agent sent a message
+	KindRead      Kind = 21 // in a mesh's journal: an agent acknowledged messages
 )
 
 var kindNames = map[Kind]string{
 	KindBegin: "begin", KindConfigure: "configure", KindAdd: "add", KindCancel: "cancel", KindFire: "fire",
 	KindAck: "ack", KindRefuse: "refuse", KindDrop: "drop", KindStart: "start", KindStop: "stop",
 	KindPolicy: "policy", KindImport: "import", KindSetAside: "setaside", KindSnapshot: "snapshot",
-	KindHole: "hole", KindClock: "clock",
+	KindHole: "hole", KindClock: "clock", KindCheckIn: "checkin", KindPresent: "present", KindTouch: "touch",
+	KindMessage: "message", KindRead: "read",
 }
 
 // String is the kind's name, or "unknown-N" for one of a newer version.
@@ -255,6 +261,47 @@ type Clock struct {
 	ShiftMs int64 `msgpack:"sh" json:"shiftMs"`
 }
 
+// CheckIn says as whom this journal's agent takes part in the mesh, and which pane of its terminal is to be woken: that never
+// leaves this journal (SPEC 12.5).
+type CheckIn struct {
+	Agent string `msgpack:"ag" json:"agent"`
+	Pane  string `msgpack:"pn,omitempty" json:"herdrPane,omitempty"`
+}
+
+// Present announces an agent to the mesh, or renews it.
+type Present struct {
+	Agent  string   `msgpack:"ag" json:"agent"`
+	Role   string   `msgpack:"ro,omitempty" json:"role,omitempty"`
+	Repo   string   `msgpack:"re,omitempty" json:"repo,omitempty"`
+	Caps   []string `msgpack:"ca,omitempty" json:"caps,omitempty"`
+	Status string   `msgpack:"st,omitempty" json:"status,omitempty"`
+	TTLMs  int64    `msgpack:"tt" json:"ttlMs"`
+}
+
+// Touch renews an agent's presence: it made a mesh call.
+type Touch struct {
+	Agent string `msgpack:"ag" json:"agent"`
+}
+
+// Message is sent from one agent to others, by name: who else a role or a capability means was found out when it was sent.
+type Message struct {
+	ID   string   `msgpack:"id" json:"id"`
+	From string   `msgpack:"fr" json:"from"`
+	To   []string `msgpack:"to" json:"to"`
+	Text string   `msgpack:"tx" json:"text"`
+}
+
+// Read says that an agent acknowledged messages.
+type Read struct {
+	Agent string   `msgpack:"ag" json:"agent"`
+	IDs   []string `msgpack:"id" json:"ids"`
+}
+
+func (*CheckIn) Kind() Kind   { return KindCheckIn }
+func (*Present) Kind() Kind   { return KindPresent }
+func (*Touch) Kind() Kind     { return KindTouch }
+func (*Message) Kind() Kind   { return KindMessage }
+func (*Read) Kind() Kind      { return KindRead }
 func (*Begin) Kind() Kind     { return KindBegin }
 func (*Configure) Kind() Kind { return KindConfigure }
 func (*Add) Kind() Kind       { return KindAdd }
@@ -307,6 +354,16 @@ func newBody(k Kind) Body {
 		return new(Hole)
 	case KindClock:
 		return new(Clock)
+	case KindCheckIn:
+		return new(CheckIn)
+	case KindPresent:
+		return new(Present)
+	case KindTouch:
+		return new(Touch)
+	case KindMessage:
+		return new(Message)
+	case KindRead:
+		return new(Read)
 	}
 	return nil
 }

@@ -26,6 +26,8 @@ func (e Event) By() Source {
 		return ByHost
 	case *Drop:
 		return ByTimer
+	case *CheckIn, *Present, *Touch, *Message, *Read:
+		return ByTool
 	}
 	return ByServer
 }

@@ -37,6 +37,8 @@ type snapshotHead struct {
 	Cleared     bool             `msgpack:"cl,omitempty"`
 	Active      string           `msgpack:"ah,omitempty"`
 	Beats       *Beats           `msgpack:"be,omitempty"`
+	Agent       string           `msgpack:"ag,omitempty"`
+	Pane        string           `msgpack:"pn,omitempty"`
 	Acked       map[string]int64 `msgpack:"ak,omitempty"`
 }
 
@@ -53,7 +55,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
-		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats,
+		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane,
 	}}}
 	var weight int64
 	for _, r := range s.Reminders() {
@@ -103,6 +105,7 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 			s.Config = Config{IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra}
 			s.AnchorMs, s.AnchorIndex = h.AnchorMs, h.AnchorIndex
 			s.Config.Standing, s.Config.Cleared, s.Config.Active = h.Standing, h.Cleared, h.Active
+			s.Agent, s.Pane = h.Agent, h.Pane
 			if h.Beats != nil {
 				s.Beats = *h.Beats
 			}

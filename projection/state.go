@@ -97,6 +97,8 @@ type State struct {
 	AnchorMs    int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
 	AnchorIndex uint64 // of the event that set it
 	Beats       Beats
+	Agent       string // as whom the agent takes part in the mesh; empty: it does not
+	Pane        string // of its terminal, to be woken (SPEC 12.5)
 	Index       uint64 // of the last event applied
 	TimeMs      int64  // of the last event applied
 
@@ -148,7 +150,7 @@ func (s *State) HeartbeatDue() (int64, bool) {
 
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
+	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
 			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && (a.Attempt == nil) == (b.Attempt == nil) &&
 				(a.Attempt == nil || *a.Attempt == *b.Attempt)
@@ -182,6 +184,8 @@ func (s *State) Apply(e journal.Event) {
 		s.anchor(e)
 	case *journal.Clock:
 		s.applyClock(b)
+	case *journal.CheckIn:
+		s.Agent, s.Pane = b.Agent, b.Pane
 	case *journal.Snapshot:
 		if b.Part+1 == b.Parts {
 			s.since = 0

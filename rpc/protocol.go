@@ -76,6 +76,15 @@ func (c call) result(fields map[string]any) map[string]any {
 	return fields
 }
 
+// toolResult is a tool's answer as the request's protocol knows it.
+func (c call) toolResult(text string, content map[string]any, isError bool) map[string]any {
+	result := map[string]any{"content": []map[string]any{{"type": "text", "text": text}}, "isError": isError}
+	if content != nil && !isError && structured(c.protocol) {
+		result["structuredContent"] = content
+	}
+	return c.result(result)
+}
+
 // listing is a result that a client may keep: it is the same for as long as the server runs.
 func (c call) listing(fields map[string]any) map[string]any {
 	if c.stateless {
@@ -162,10 +171,10 @@ func (s *server) discover(c call, reply *wire.Reply) {
 func structured(protocol string) bool { return protocol >= "2025-06-18" }
 
 // listing is the tools as the protocol version knows them, those for polling where the host cannot be pushed to.
-func listing(protocol string, polling bool) []map[string]any {
+func listing(protocol string, polling, mesh bool) []map[string]any {
 	var all []map[string]any
 	for _, t := range tools.All() {
-		if t.Polling && !polling {
+		if t.Polling && !polling || t.Mesh && !mesh {
 			continue
 		}
 		one := map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.InputSchema()}

@@ -19,6 +19,7 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/agents"
 	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/mcpl"
@@ -34,6 +35,8 @@ type Options struct {
 	Engine  engine.Options
 	Version string // of this build
 	Log     *slog.Logger
+	Mesh    agents.Mesh     // nil: its tools are neither listed nor served
+	Pane    agents.Prompter // nil: there are no panes
 }
 
 // server answers one connection. Its fields but subs are used by the reading goroutine alone.
@@ -44,6 +47,7 @@ type server struct {
 	met      bool   // the client has said what it speaks
 	session  mcpl.Session
 	conn     *wire.Conn
+	agents   *agents.Service // nil: there is no mesh
 	subs     subscriptions
 }
 
@@ -54,7 +58,14 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	o.Engine.Changed = s.changed
 	socket := &control.Socket{Log: o.Log, Call: s.control}
 	o.Engine.Opened = func() { socket.Listen(o.Engine.Store.Journal) }
+	if o.Mesh != nil {
+		o.Engine.TakeLetters = func(ids []string) { s.agents.Take(ids) }
+	}
 	s.engine = engine.New(o.Engine)
+	if o.Mesh != nil {
+		s.agents = agents.New(agents.Options{Mesh: o.Mesh, Host: s.engine, Zone: o.Engine.Zone, Log: o.Log, Pane: o.Pane})
+		defer s.agents.Close()
+	}
 	conn := wire.New(in, out, s, wire.Options{Log: o.Log})
 	s.conn = conn
 	s.engine.Attach(conn)
@@ -70,6 +81,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.engine.Run(working, func() string { return why }) }()
 
+	if s.agents != nil {
+		s.engine.Participant(func(agent, pane string) { go s.agents.Resume(agent, pane) })
+	}
 	err := conn.Run(ctx)
 	switch {
 	case ctx.Err() != nil:
@@ -116,7 +130,7 @@ func (s *server) Request(method string, params json.RawMessage, reply *wire.Repl
 	case "server/discover":
 		s.discover(call, reply)
 	case "tools/list":
-		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol, !s.session.MCPL || s.o.Engine.Proactive)}))
+		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol, !s.session.MCPL || s.o.Engine.Proactive, s.agents != nil)}))
 	case "tools/call":
 		s.callTool(call, params, reply)
 	case "prompts/list":
@@ -195,19 +209,34 @@ func (s *server) callTool(call call, params json.RawMessage, reply *wire.Reply) 
 		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("unknown tool %q; did you mean %s?", short(*p.Name), tools.Nearest(*p.Name)), nil)
 		return
 	}
+	if tools.Find(*p.Name).Mesh {
+		s.callAgents(call, *p.Name, p.Arguments, reply)
+		return
+	}
 	if !isObject(p.Arguments) {
 		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("arguments of %s must be an object", *p.Name), nil)
 		return
 	}
 	handed := s.engine.Call(*p.Name, p.Arguments, func(r engine.Reply) {
-		result := map[string]any{"content": []map[string]any{{"type": "text", "text": r.Text}}, "isError": r.IsError}
-		if r.Structured != nil && !r.IsError && structured(call.protocol) {
-			result["structuredContent"] = r.Structured
-		}
-		reply.Result(call.result(result))
+		reply.Result(call.toolResult(r.Text, r.Structured, r.IsError))
 	})
 	if !handed {
 		ending(reply)
+	}
+}
+
+// callAgents runs a tool of the mesh, beside the reading: it may have to wait for the mesh.
+func (s *server) callAgents(call call, tool string, arguments json.RawMessage, reply *wire.Reply) {
+	switch {
+	case s.agents == nil:
+		reply.Error(jsonrpc2.CodeInvalidParams, tool+" is not served here: HEARTBEAT_MESH is off", nil)
+	case !isObject(arguments):
+		reply.Error(jsonrpc2.CodeInvalidParams, "arguments of "+tool+" must be an object", nil)
+	default:
+		go func() {
+			r := s.agents.Call(tool, arguments)
+			reply.Result(call.toolResult(r.Text, r.Structured, r.IsError))
+		}()
 	}
 }
 

@@ -99,7 +99,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.Flags().Bool("stdio", false, "serve a host on stdin and stdout")
 	flags.registerServing(root.Flags())
-	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newRegister())
+	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newMesh(), newRegister())
 	root.SetVersionTemplate("heartbeat-mcpl {{.Version}}\n")
 	return root
 }

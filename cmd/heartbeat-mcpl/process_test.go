@@ -47,7 +47,8 @@ type home struct {
 
 func newHome(t *testing.T) *home {
 	t.Helper()
-	return &home{t: t, dir: t.TempDir(), env: []string{"AGENT_TIMEZONE=America/Los_Angeles"}}
+	dir := t.TempDir()
+	return &home{t: t, dir: dir, env: []string{"AGENT_TIMEZONE=America/Los_Angeles", "HEARTBEAT_MESH_DIR=" + filepath.Join(dir, "mesh")}}
 }
 
 func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
@@ -459,7 +460,7 @@ func TestTwoNamesForOneFileAreOneJournal(t *testing.T) {
 
 func TestWrongTimeZoneIsWarnedAboutAndNeverStops(t *testing.T) {
 	h := newHome(t)
-	h.env = []string{"AGENT_TIMEZONE=Mars/Olympus", "HEARTBEAT_KEEP=soon", "TZ=UTC"}
+	h.env = append(h.env, "AGENT_TIMEZONE=Mars/Olympus", "HEARTBEAT_KEEP=soon", "TZ=UTC")
 	s := h.open()
 	s.logged(`AGENT_TIMEZONE (or --timezone) "Mars/Olympus" is no time zone`)
 	s.logged(`HEARTBEAT_KEEP (or --keep) "soon" is no length`)

@@ -18,7 +18,7 @@ import (
 func (h *home) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(binary, args...)
 	cmd.Dir = h.dir
-	cmd.Env = append(os.Environ(), "HEARTBEAT_CONFIG_FILE="+h.config(), "HEARTBEAT_REMINDERS_FILE="+h.reminders(), "HEARTBEAT_JOURNAL_DIR="+h.journal(), "AGENT_TIMEZONE=")
+	cmd.Env = append(os.Environ(), "HEARTBEAT_CONFIG_FILE="+h.config(), "HEARTBEAT_REMINDERS_FILE="+h.reminders(), "HEARTBEAT_JOURNAL_DIR="+h.journal(), "AGENT_TIMEZONE=", "HEARTBEAT_MESH_DIR="+h.meshDir())
 	return cmd
 }
 

@@ -56,7 +56,31 @@ func sentence(e journal.Event, zone *time.Location) string {
 	case *journal.Clock:
 		return fmt.Sprintf("the clock was set back by %s: running intervals moved back with it", time.Duration(b.ShiftMs)*time.Millisecond)
 	}
+	return meshSentence(e)
+}
+
+// meshSentence says what an event of the mesh means.
+func meshSentence(e journal.Event) string {
+	switch b := e.Body.(type) {
+	case *journal.CheckIn:
+		return "the agent takes part in the mesh as " + b.Agent
+	case *journal.Present:
+		return fmt.Sprintf("%s is here%s (for %s without a word)", b.Agent, prefixed(", as ", b.Role)+prefixed(", in ", b.Repo)+prefixed(": ", b.Status), text.Seconds(b.TTLMs)+"s")
+	case *journal.Touch:
+		return b.Agent + " was heard of"
+	case *journal.Message:
+		return fmt.Sprintf("%s wrote to %s: %s (%s)", b.From, strings.Join(b.To, ", "), text.Quote(b.Text), b.ID)
+	case *journal.Read:
+		return fmt.Sprintf("%s acknowledged %s", b.Agent, strings.Join(b.IDs, ", "))
+	}
 	return fmt.Sprintf("written by a newer version (%d bytes)", len(e.Raw))
+}
+
+func prefixed(prefix, s string) string {
+	if s == "" {
+		return ""
+	}
+	return prefix + s
 }
 
 func byWhom(by journal.Source) string {

@@ -23,9 +23,15 @@ func serve(ctx context.Context, s settings) error {
 		return err
 	}
 	zone := s.zone(log)
-	err := rpc.Serve(ctx, os.Stdin, out, rpc.Options{
+	mesh, err := s.openMesh(log)
+	if err != nil {
+		return err
+	}
+	err = rpc.Serve(ctx, os.Stdin, out, rpc.Options{
 		Version: version(),
 		Log:     log,
+		Mesh:    mesh,
+		Pane:    panes(),
 		Engine: engine.Options{
 			Zone:      zone,
 			Log:       log,

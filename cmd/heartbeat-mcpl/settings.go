@@ -25,6 +25,9 @@ type settings struct {
 	journalDir    string
 	timezone      string
 	keep          string
+	mesh          string
+	meshDir       string
+	meshURL       string
 	proactive     bool
 }
 
@@ -44,6 +47,9 @@ var settingsTable = []setting{
 	{"journal-dir", "HEARTBEAT_JOURNAL_DIR", "heartbeat-journal beside the config file", "the journal's folder", func(s *settings) *string { return &s.journalDir }, true},
 	{"timezone", "AGENT_TIMEZONE", "the system's time zone, else UTC", "the agent's time zone, an IANA name such as Europe/Berlin", func(s *settings) *string { return &s.timezone }, false},
 	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }, false},
+	{"mesh", "HEARTBEAT_MESH", "on", "off: the tools by which agents see each other are not listed", func(s *settings) *string { return &s.mesh }, false},
+	{"mesh-dir", "HEARTBEAT_MESH_DIR", "heartbeat-mcpl/mesh in the user's state folder", "the folder that the agents on this machine share", func(s *settings) *string { return &s.meshDir }, true},
+	{"mesh-url", "HEARTBEAT_MESH_URL", "none", "nats://HOST:PORT: the mesh of many machines", func(s *settings) *string { return &s.meshURL }, false},
 }
 
 func (s *settings) register(flags *pflag.FlagSet) { s.registerOnly(flags, settingsTable...) }
@@ -56,7 +62,7 @@ func (s *settings) registerServing(flags *pflag.FlagSet) {
 
 // registerReading registers what a command that only reads needs.
 func (s *settings) registerReading(flags *pflag.FlagSet) {
-	s.registerOnly(flags, slices.DeleteFunc(slices.Clone(settingsTable), func(row setting) bool { return row.flag == "keep" })...)
+	s.registerOnly(flags, slices.DeleteFunc(slices.Clone(settingsTable), func(row setting) bool { return row.flag == "keep" || strings.HasPrefix(row.flag, "mesh") })...)
 }
 
 func (s *settings) registerOnly(flags *pflag.FlagSet, rows ...setting) {

@@ -48,6 +48,7 @@ func runTry(ctx context.Context, out io.Writer, command []string, color bool) er
 		"HEARTBEAT_CONFIG_FILE=" + filepath.Join(dir, "heartbeat-config.json"),
 		"HEARTBEAT_REMINDERS_FILE=" + filepath.Join(dir, "heartbeat-reminders.json"),
 		"HEARTBEAT_JOURNAL_DIR=" + filepath.Join(dir, "heartbeat-journal"),
+		"HEARTBEAT_MESH_DIR=" + filepath.Join(dir, "mesh"),
 	}})
 	if err != nil {
 		return err

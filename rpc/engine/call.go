@@ -30,7 +30,8 @@ type reply struct {
 	document any      // in place of text, data and notes: one JSON document, for hosts that poll
 	notes    []string // sentences below the text
 	isError  bool
-	changed  bool // something was recorded that should be saved
+	beside   func() // what has to be done, beside the loop, before the answer; nil: nothing
+	changed  bool   // something was recorded that should be saved
 }
 
 func refusal(err error) reply { return reply{text: err.Error(), isError: true} }
@@ -84,7 +85,16 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 		e.takenIn()
 		r := t.call(e, arguments)
 		if r.document != nil {
-			e.then(func(saved error) { answer(documented(r, saved)) })
+			e.then(func(saved error) {
+				if r.beside == nil {
+					answer(documented(r, saved))
+					return
+				}
+				go func() {
+					r.beside()
+					answer(documented(r, saved))
+				}()
+			})
 			return
 		}
 		notes := append(slices.Clone(r.notes), e.store.Notes(t.shows.config, t.shows.reminders)...)

@@ -44,10 +44,12 @@ type Options struct {
 	NewID func() string    // random text, for the ids of reminders and events; nil: from crypto/rand
 	Wall  func() time.Time // the wall clock; nil: time.Now
 
-	Opened    func()              // the journal is open and this process holds its lock; called by the loop; may be nil
-	Offline   string              // why nothing can be pushed in this process at all; empty: the host's policy says
-	Changed   func(uris []string) // resources changed; called by the loop, must not block; may be nil
-	Proactive bool                // wakes can be polled on every connection, also where they are pushed
+	Opened func() // the journal is open and this process holds its lock; called by the loop; may be nil
+	// TakeLetters acknowledges messages of the mesh that a host polled; called beside the loop; nil: there is no mesh.
+	TakeLetters func(ids []string)
+	Offline     string              // why nothing can be pushed in this process at all; empty: the host's policy says
+	Changed     func(uris []string) // resources changed; called by the loop, must not block; may be nil
+	Proactive   bool                // wakes can be polled on every connection, also where they are pushed
 }
 
 // Engine is the loop. All fields below inbox and done are the loop's own.
@@ -73,6 +75,7 @@ type Engine struct {
 	flushing bool
 	lastWork time.Time // of the last writing's begin
 	changes  changes
+	letters  letters
 	turns    turns     // that run on the host, as far as it tells (SPEC 11.3)
 	trimAt   time.Time // when to look for old segments next
 	policyAt time.Time // when to say that no policy came; zero: never
@@ -93,7 +96,7 @@ func New(o Options) *Engine {
 	return &Engine{
 		o: o, inbox: make(chan func(), 1024), done: make(chan struct{}),
 		due: newDueQueue(), flights: map[string]*flight{}, refused: map[string]struct{}{},
-		flushed: make(chan struct{}, 1),
+		flushed: make(chan struct{}, 1), letters: letters{pushed: map[string]*letterPush{}},
 	}
 }
 

@@ -64,6 +64,7 @@ func (e *Engine) policyInForce() {
 		return
 	}
 	e.retryRefused()
+	e.retryLetters()
 	if !e.beat.waiting {
 		return
 	}

@@ -87,6 +87,7 @@ func (e *Engine) proactiveEvents(arguments json.RawMessage) reply {
 	for _, r := range e.dueReminders(now) {
 		all = append(all, e.polledReminder(r, now))
 	}
+	all = append(all, e.polledLetters(now)...)
 	if due, active := e.dueBeat(); active && due <= now {
 		all = append(all, e.polledBeat(due, now))
 	}
@@ -218,9 +219,16 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 		due[alert.EventID] = ack
 	}
 	answer := ackReply{OK: true, Unknown: []string{}}
+	var letters []string
 	for _, id := range args.EventIDs {
 		ack, known := due[id]
+		letter, isLetter := e.letterOf(id)
 		switch {
+		case isLetter:
+			if !slices.Contains(letters, letter) {
+				letters = append(letters, letter)
+				answer.Acked++
+			}
 		case !known:
 			answer.Unknown = append(answer.Unknown, id)
 		case ack != nil:
@@ -235,7 +243,7 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 	if !e.store.Journalled() {
 		answer.NotSaved = "there is no journal that can be used"
 	}
-	return reply{document: answer, changed: answer.Acked > 0}
+	return reply{document: answer, changed: answer.Acked > 0, beside: e.takeLetters(letters)}
 }
 
 // context answers get_context (SPEC 10.4).

@@ -27,6 +27,8 @@ type origin struct {
 	Silent         bool   `json:"silent,omitempty"`
 	ScheduledAt    string `json:"scheduledAt,omitempty"`
 	SilentFallback bool   `json:"silentFallback,omitempty"`
+	MessageID      string `json:"messageId,omitempty"`
+	From           string `json:"from,omitempty"`
 	Title          string `json:"title,omitempty"`
 	Severity       string `json:"severity,omitempty"`
 	URL            string `json:"url,omitempty"`

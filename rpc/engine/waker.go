@@ -96,6 +96,7 @@ func (e *Engine) lookAtClock() {
 		}
 		e.fireReminder(first.id, now)
 	}
+	e.pushLetters()
 	if due, active := e.nextBeat(); active && due <= now && !e.busy() { // last: what was promised for a time comes first
 		e.beatDue(due, now)
 	}

@@ -222,6 +222,18 @@ func ReminderWake(r *projection.Reminder, now int64, zone *time.Location) string
 	return fmt.Sprintf("[reminder %s, %s%s · current time: %s] %s", r.ID, about, due, Agent(now, zone), r.Message)
 }
 
+// Letter is another agent's message as an agent reads it: behind a header that names its sender, and with a mark before each
+// of its lines, so that nothing in it passes for a header or for somebody else's words (SPEC 12.5).
+func Letter(l projection.Letter, now int64, zone *time.Location) string {
+	lines := strings.FieldsFunc(l.Text, func(r rune) bool {
+		return r == '\n' || r == '\r' || r == '\v' || r == '\f' || r == '\u0085' || r == '\u2028' || r == '\u2029'
+	})
+	for i, line := range lines {
+		lines[i] = "> " + Safe(line)
+	}
+	return fmt.Sprintf("[mesh message %s from %s, sent %s · current time: %s]\n%s", l.ID, l.From, Agent(l.SentMs, zone), Agent(now, zone), strings.Join(lines, "\n"))
+}
+
 // Plural is "1 reminder" or "2 reminders".
 func Plural(n int, noun string) string {
 	if n == 1 {

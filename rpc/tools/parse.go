@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -176,6 +177,108 @@ func ParseCommand(arguments json.RawMessage) (line string, notes []string, err e
 		c.problem("command must be a text, not %s", describe(raw))
 	}
 	return line, c.notes, c.refusal()
+}
+
+// CheckInArgs are agent_checkin's.
+type CheckInArgs struct {
+	Agent, Role, Repo, Status, Pane string
+	Caps                            []string
+	TTL                             time.Duration
+	Confirm                         bool
+}
+
+// nameForm is what agents are called: it may stand in a header, in an address and in a subject.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+const mostCaps = 32
+
+// ParseCheckIn reads agent_checkin's arguments (SPEC 12.1).
+func ParseCheckIn(arguments json.RawMessage) (a CheckInArgs, notes []string, err error) {
+	c, err := read("agent_checkin", arguments)
+	if err != nil {
+		return a, nil, err
+	}
+	a.Agent, a.Role, a.Repo, a.Status, a.Pane = c.name("agent_id"), c.name("role"), c.line("repo"), c.line("status"), c.line("herdr_pane")
+	if a.Caps = c.texts("caps"); len(a.Caps) > mostCaps {
+		c.problem("caps may have %d members at most", mostCaps)
+	}
+	for _, capability := range a.Caps {
+		if !nameForm.MatchString(capability) {
+			c.problem("caps: %s is no name: letters, digits, dots, dashes and underscores, at most 64", strconv.Quote(cut(capability, 40)))
+		}
+	}
+	a.TTL = time.Hour
+	if a.Role == "ping" || a.Role == "verification" {
+		a.TTL = 15 * time.Minute
+	}
+	if n := c.count("ttl_seconds"); n != nil {
+		a.TTL = time.Duration(*n) * time.Second
+	}
+	a.Confirm = c.isTrue("confirm")
+	return a, c.notes, c.refusal()
+}
+
+// SendArgs are agent_send's.
+type SendArgs struct {
+	To, Message string
+	Confirm     bool
+}
+
+// ParseSend reads agent_send's arguments.
+func ParseSend(arguments json.RawMessage) (a SendArgs, notes []string, err error) {
+	c, err := read("agent_send", arguments)
+	if err != nil {
+		return a, nil, err
+	}
+	a.To, a.Message, a.Confirm = c.line("to"), c.plain("message"), c.isTrue("confirm")
+	return a, c.notes, c.refusal()
+}
+
+// ParseInbox reads agent_inbox's arguments.
+func ParseInbox(arguments json.RawMessage) (limit int, notes []string, err error) {
+	c, err := read("agent_inbox", arguments)
+	if err != nil {
+		return 0, nil, err
+	}
+	limit = 20
+	if n := c.count("limit"); n != nil {
+		limit = *n
+	}
+	return limit, c.notes, c.refusal()
+}
+
+// ParseAgentAck reads agent_ack's arguments.
+func ParseAgentAck(arguments json.RawMessage) (ids []string, notes []string, err error) {
+	c, err := read("agent_ack", arguments)
+	if err != nil {
+		return nil, nil, err
+	}
+	return c.texts("ids"), c.notes, c.refusal()
+}
+
+func (c *call) isTrue(name string) bool {
+	b := c.boolean(name)
+	return b != nil && *b
+}
+
+// name is an optional text that is a name.
+func (c *call) name(name string) string {
+	text := c.plain(name)
+	if text != "" && !nameForm.MatchString(text) {
+		c.problem("%s %s is no name: letters, digits, dots, dashes and underscores, at most 64", name, strconv.Quote(cut(text, 40)))
+		return ""
+	}
+	return text
+}
+
+// line is an optional text of one line.
+func (c *call) line(name string) string {
+	text := c.plain(name)
+	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' }) {
+		c.problem("%s must be one line", name)
+		return ""
+	}
+	return text
 }
 
 // ParseNone reads the arguments of a tool that takes none.

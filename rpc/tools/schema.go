@@ -137,7 +137,7 @@ func saved() property {
 }
 
 func notes() property {
-	return prop("notes", &schema{Type: "array", Items: str(""), Description: "what else you should know, as sentences"})
+	return prop("notes", array(str("")))
 }
 
 func reminderProps() []property {

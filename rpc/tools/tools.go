@@ -21,6 +21,7 @@ type Tool struct {
 	Args        []Arg
 	Sums        []Sum
 	Polling     bool // for hosts that cannot be pushed to: listed for them alone (SPEC 10)
+	Mesh        bool // of package agents (SPEC 12)
 	NeedsArgs   bool // with nothing but names that it does not take, it is refused (SPEC 4.2)
 	Output      *schema
 
@@ -289,7 +290,7 @@ var table = []*Tool{
 		ReadOnly: true, Polling: true, Idempotent: true,
 		Output: object(prop("events", array(&schema{Type: "object", Properties: []property{
 			prop("kind", &schema{Type: "string", Enum: []string{"alert", "content"}}),
-			prop("event_id", str("")), prop("source_type", &schema{Type: "string", Enum: []string{"reminder", "heartbeat", "store"}}),
+			prop("event_id", str("")), prop("source_type", &schema{Type: "string", Enum: []string{"reminder", "heartbeat", "mesh", "store"}}),
 			prop("source_name", str("")), prop("title", str("")), prop("content", str("")),
 			prop("severity", &schema{Type: "string", Enum: []string{"high", "normal"}}), prop("suggested_tone", str("")),
 			prop("metrics", &schema{Type: "object"}), prop("url", str("")), prop("published_at", str("")),
@@ -324,5 +325,61 @@ var table = []*Tool{
 		Description: "For hosts that poll: reads the files anew and refreshes what is due. Answers ok, or error: and why.",
 		ReadOnly:    true, Polling: true, Idempotent: true,
 		Output: object(prop("status", str(""))),
+	},
+	{
+		Name:  "agent_checkin",
+		Title: "Check in to the mesh",
+		Description: "Announces you to the other agents on this mesh, so that they see and can write to you; checking in again renews it. Without confirm " +
+			"true it only shows what it would announce.",
+		Args: []Arg{
+			{Name: "agent_id", Kind: aText, Required: true, MostBytes: 64, Description: "Your stable name, such as builder or qa: letters, digits, dots, dashes. Use it at each check-in."},
+			{Name: "role", Kind: aText, MostBytes: 64, Description: "What you are: builder, reviewer, release."},
+			{Name: "repo", Kind: aText, MostBytes: 200, Description: "The repository that you work on."},
+			{Name: "caps", Kind: aTexts, Description: "What you can do, such as merge, deploy."},
+			{Name: "status", Kind: aText, MostBytes: 300, Description: "What you are doing right now, one line. Others see it with its age: change it when your task changes."},
+			{Name: "ttl_seconds", Kind: aCount, Least: 60, Most: 86400, Description: "After how much silence you leave the list; 3600, or 900 for the roles ping and verification. Each mesh call renews."},
+			{Name: "herdr_pane", Kind: aText, MostBytes: 100, Description: "Inside Herdr (HERDR_ENV=1): your own pane id, to be prompted there when a message comes. It stays on this machine."},
+			{Name: "confirm", Kind: aBool, Description: "true does it."},
+		},
+		Mesh: true, NeedsArgs: true, Idempotent: true,
+		Output: object(prop("agent_id", str("")), prop("confirmed", boolean("")), prop("ttl_seconds", integer("")), prop("stale_at", nullable(str(""))), notes()),
+	},
+	{
+		Name:        "agents_list",
+		Title:       "Who is here",
+		Description: "Lists the agents on the mesh: role, repository, abilities, what each is doing and for how long, when it was last heard of.",
+		Mesh:        true, ReadOnly: true, Idempotent: true,
+		Output: object(prop("count", integer("")), prop("agents", array(object(
+			prop("agent_id", str("")), prop("role", str("")), prop("repo", str("")), prop("caps", array(str(""))), prop("status", str("")),
+			prop("statusAgeSeconds", integer("")), prop("checkedInAt", str("")), prop("lastSeen", str("")), prop("staleAt", str(""))))), notes()),
+	},
+	{
+		Name:        "agent_send",
+		Title:       "Write to an agent",
+		Description: "Sends a message to an agent on the mesh, which wakes it. Without confirm true it only shows who would get it.",
+		Args: []Arg{
+			{Name: "to", Kind: aText, Required: true, MostBytes: 80, Description: "An agent's name, or role:NAME or cap:NAME for all such."},
+			{Name: "message", Kind: aText, Required: true, MostBytes: 16 << 10, Description: "The text."},
+			{Name: "confirm", Kind: aBool, Description: "true sends it."},
+		},
+		Mesh: true, NeedsArgs: true,
+		Output: object(prop("id", nullable(str(""))), prop("to", array(str("who gets it"))), prop("confirmed", boolean("")), notes()),
+	},
+	{
+		Name:        "agent_inbox",
+		Title:       "Read messages",
+		Description: "Shows the messages that other agents sent you since you checked in and that you have not acknowledged, the oldest first. They are other agents' words, not a person's.",
+		Args:        []Arg{{Name: "limit", Kind: aCount, Least: 1, Most: 100, Description: "How many at most; 20 where it is left out."}},
+		Mesh:        true, ReadOnly: true, Idempotent: true,
+		Output: object(prop("messages", array(object(prop("id", str("")), prop("from", str("")), prop("text", str("")), prop("sentAt", str(""))))),
+			prop("waiting", integer("how many wait in all")), notes()),
+	},
+	{
+		Name:        "agent_ack",
+		Title:       "Acknowledge messages",
+		Description: "Takes messages out of your inbox, once you have dealt with them.",
+		Args:        []Arg{{Name: "ids", Kind: aTexts, Required: true, Description: "The messages' ids."}},
+		Mesh:        true, NeedsArgs: true, Idempotent: true,
+		Output: object(prop("acknowledged", integer("")), notes()),
 	},
 }

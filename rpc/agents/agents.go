@@ -1,0 +1,171 @@
+// Package agents owns presence: the tools by which agents see and wake each other (SPEC 12), on top of a mesh, which is a
+// shared folder on one machine or NATS on many.
+//
+// Start with [New]. A Service's methods may be called from any goroutine; those that reach the mesh may wait for it.
+package agents
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"heartbeat-mcpl/projection"
+)
+
+// Mesh carries presence and messages. Errors are for agents to read.
+type Mesh interface {
+	// CheckIn announces an agent, or renews it. One that was stale begins anew, with an empty inbox.
+	CheckIn(a projection.Agent) (projection.Agent, error)
+	// Touch renews an agent that is here.
+	Touch(agent string) error
+	// Agents are all that are here, by name.
+	Agents() ([]projection.Agent, error)
+	// Send puts a letter into the inboxes of agents that are here.
+	Send(l projection.Letter, to []string) error
+	// Inbox are the messages that wait for an agent, the oldest first.
+	Inbox(agent string) ([]projection.Letter, error)
+	// Acknowledge takes messages out of an agent's inbox, and says how many were there.
+	Acknowledge(agent string, ids []string) (int, error)
+	// Follow calls changed whenever there may be something new for the agent, until stop is closed.
+	Follow(agent string, stop <-chan struct{}, changed func())
+	// Close lets the mesh go.
+	Close() error
+}
+
+// Host is what a service wakes through: the engine.
+type Host interface {
+	// Remember keeps as whom the agent takes part, across restarts.
+	Remember(agent, pane string)
+	// Letters says which messages wait: they are pushed, or offered to be polled.
+	Letters(unread []projection.Letter)
+}
+
+// Options are what a Service needs to know.
+type Options struct {
+	Mesh Mesh
+	Host Host
+	Zone *time.Location
+	Log  *slog.Logger
+	Pane Prompter // wakes an agent in a terminal's pane; nil: there is none
+}
+
+// Service answers the mesh's tools for one agent.
+type Service struct {
+	o Options
+
+	mu       sync.Mutex
+	agent    string // as whom this session takes part; empty: not at all
+	pane     string
+	presence projection.Agent // as it was announced last
+	stop     chan struct{}    // ends the following of the mesh
+	ended    sync.WaitGroup
+	sent     []time.Time // of the last minute
+	wake     chan int    // how many messages wait, for the pane
+}
+
+// New makes a service for an agent that takes no part yet.
+func New(o Options) *Service { return &Service{o: o, wake: make(chan int, 1)} }
+
+// Resume goes on as the agent that took part before this process began, if its presence is not stale.
+func (s *Service) Resume(agent, pane string) {
+	if agent == "" {
+		return
+	}
+	all, err := s.o.Mesh.Agents()
+	if err != nil {
+		s.o.Log.Warn("the mesh cannot be reached", "err", err)
+		return
+	}
+	for _, a := range all {
+		if a.ID == agent {
+			s.follow(a, pane)
+		}
+	}
+}
+
+// follow makes this session the agent's.
+func (s *Service) follow(a projection.Agent, pane string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	again := s.agent == a.ID && s.stop != nil
+	s.agent, s.pane, s.presence = a.ID, pane, a
+	if again {
+		return
+	}
+	if s.stop != nil {
+		close(s.stop)
+	}
+	stop := make(chan struct{})
+	s.stop = stop
+	s.ended.Go(func() { s.o.Mesh.Follow(a.ID, stop, s.look) })
+	if s.o.Pane != nil {
+		s.ended.Go(func() { s.prompt(stop) })
+	}
+}
+
+// look tells the host what waits.
+func (s *Service) look() {
+	s.mu.Lock()
+	agent := s.agent
+	s.mu.Unlock()
+	unread, err := s.o.Mesh.Inbox(agent)
+	if err != nil {
+		s.o.Log.Warn("the inbox cannot be read", "err", err)
+		return
+	}
+	s.o.Host.Letters(unread)
+	select {
+	case <-s.wake:
+	default:
+	}
+	s.wake <- len(unread)
+}
+
+// Close ends the following of the mesh.
+func (s *Service) Close() {
+	s.mu.Lock()
+	if s.stop != nil {
+		close(s.stop)
+		s.stop = nil
+	}
+	s.mu.Unlock()
+	if err := s.o.Mesh.Close(); err != nil {
+		s.o.Log.Info("the mesh could not be let go", "err", err)
+	}
+	s.ended.Wait()
+}
+
+// Take acknowledges messages that the host took otherwise: it was polled.
+func (s *Service) Take(ids []string) {
+	s.mu.Lock()
+	agent := s.agent
+	s.mu.Unlock()
+	if _, err := s.o.Mesh.Acknowledge(agent, ids); err != nil {
+		s.o.Log.Warn("messages could not be acknowledged", "err", err)
+	}
+}
+
+// errNobody says that the session has not checked in.
+var errNobody = errors.New("this session has not checked in to the mesh: call agent_checkin with confirm true first")
+
+// me is the agent of this session, renewed: every mesh call renews (SPEC 12.2).
+func (s *Service) me() (string, error) {
+	s.mu.Lock()
+	agent := s.agent
+	s.mu.Unlock()
+	if agent == "" {
+		return "", errNobody
+	}
+	return agent, s.o.Mesh.Touch(agent)
+}
+
+// Prompter submits a text to a pane of the terminal.
+type Prompter interface {
+	// Prompt submits it. An error that is ErrNotReady's means that it may work later.
+	Prompt(ctx context.Context, pane, text string) error
+}
+
+// ErrNotReady says that the agent in the pane cannot take a prompt now.
+var ErrNotReady = errors.New("the agent in the pane is not ready")

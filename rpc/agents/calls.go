@@ -1,0 +1,242 @@
+package agents
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/rpc/text"
+	"heartbeat-mcpl/rpc/tools"
+)
+
+// mostSent is how many messages an agent may send in a minute.
+const mostSent = 60
+
+// Reply is the answer to a tool call.
+type Reply struct {
+	Text       string
+	Structured map[string]any
+	IsError    bool
+}
+
+func refused(err error) Reply { return Reply{Text: err.Error(), IsError: true} }
+
+// failed is what a mesh that cannot be reached makes a call say.
+func failed(err error) Reply {
+	return Reply{Text: "The mesh did not answer (" + err.Error() + "). Nothing was changed; everything else works.", IsError: true}
+}
+
+// Call runs one of the mesh's tools.
+func (s *Service) Call(tool string, arguments json.RawMessage) Reply {
+	switch tool {
+	case "agent_checkin":
+		return s.checkIn(arguments)
+	case "agents_list":
+		return s.list(arguments)
+	case "agent_send":
+		return s.send(arguments)
+	case "agent_inbox":
+		return s.inbox(arguments)
+	}
+	return s.acknowledge(arguments)
+}
+
+func (s *Service) checkIn(arguments json.RawMessage) Reply {
+	args, notes, err := tools.ParseCheckIn(arguments)
+	if err != nil {
+		return refused(err)
+	}
+	a := projection.Agent{ID: args.Agent, Role: args.Role, Repo: args.Repo, Caps: args.Caps, Status: args.Status, TTLMs: args.TTL.Milliseconds()}
+	data := map[string]any{"agent_id": a.ID, "confirmed": args.Confirm, "ttl_seconds": a.TTLMs / 1000, "stale_at": nil, "notes": append([]string{}, notes...)}
+	if !args.Confirm {
+		return Reply{Text: withNotes("Preview, nothing was announced: "+describe(a)+" would be announced to the mesh, and be stale after "+text.Seconds(a.TTLMs)+
+			" s without a mesh call. Call again with confirm true to check in.", notes), Structured: data}
+	}
+	here, err := s.o.Mesh.CheckIn(a)
+	if err != nil {
+		return failed(err)
+	}
+	s.follow(here, args.Pane)
+	s.o.Host.Remember(a.ID, args.Pane)
+	data["stale_at"] = projection.Instant(here.StaleMs())
+	return Reply{Text: withNotes("Checked in: "+describe(here)+". Stale at "+text.Agent(here.StaleMs(), s.o.Zone)+" unless a mesh call renews it.", notes), Structured: data}
+}
+
+func withNotes(said string, notes []string) string {
+	return strings.Join(append([]string{said}, notes...), "\n")
+}
+
+// describe is an agent in one line.
+func describe(a projection.Agent) string {
+	line := a.ID
+	for _, part := range []struct{ name, value string }{{"role", a.Role}, {"repo", a.Repo}, {"caps", strings.Join(a.Caps, ", ")}, {"status", a.Status}} {
+		if part.value != "" {
+			line += fmt.Sprintf(" | %s %s", part.name, text.OneLine(part.value))
+		}
+	}
+	return line
+}
+
+func (s *Service) list(arguments json.RawMessage) Reply {
+	notes, err := tools.ParseNone("agents_list", arguments)
+	if err != nil {
+		return refused(err)
+	}
+	_, touched := s.me() // one that has not checked in may look, too
+	all, err := s.o.Mesh.Agents()
+	if err != nil {
+		return failed(err)
+	}
+	if touched != nil && touched != errNobody {
+		notes = append(notes, "Your own presence could not be renewed ("+touched.Error()+").")
+	}
+	now := time.Now().UnixMilli()
+	lines := []string{fmt.Sprintf("%d agent(s):", len(all))}
+	entries := []map[string]any{}
+	for _, a := range all {
+		line := describe(a)
+		if a.Status != "" {
+			line += fmt.Sprintf(" (for %ds)", (now-a.StatusMs)/1000)
+		}
+		lines = append(lines, fmt.Sprintf("%s | seen %ds ago | stale %s", line, max(0, now-a.LastMs)/1000, text.Agent(a.StaleMs(), s.o.Zone)))
+		entries = append(entries, map[string]any{
+			"agent_id": a.ID, "role": a.Role, "repo": a.Repo, "caps": append([]string{}, a.Caps...), "status": a.Status, "statusAgeSeconds": max(0, now-a.StatusMs) / 1000,
+			"checkedInAt": projection.Instant(a.SinceMs), "lastSeen": projection.Instant(a.LastMs), "staleAt": projection.Instant(a.StaleMs()),
+		})
+	}
+	if len(all) == 0 {
+		lines = []string{"No agents are here."}
+	}
+	return Reply{Text: withNotes(strings.Join(lines, "\n"), notes), Structured: map[string]any{"count": len(all), "agents": entries, "notes": append([]string{}, notes...)}}
+}
+
+func (s *Service) send(arguments json.RawMessage) Reply {
+	args, notes, err := tools.ParseSend(arguments)
+	if err != nil {
+		return refused(err)
+	}
+	me, err := s.me()
+	if err == errNobody {
+		return refused(err)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	all, err := s.o.Mesh.Agents()
+	if err != nil {
+		return failed(err)
+	}
+	to := recipients(args.To, me, all)
+	if len(to) == 0 {
+		return refused(fmt.Errorf("nobody was written to: no agent %s is here. %s", text.Quote(args.To), nearest(args.To, all)))
+	}
+	data := map[string]any{"id": nil, "to": to, "confirmed": args.Confirm, "notes": append([]string{}, notes...)}
+	if !args.Confirm {
+		return Reply{Text: withNotes(fmt.Sprintf("Preview, nothing was sent: %s would get %s. Call again with confirm true to send it.", strings.Join(to, ", "), text.Quote(text.Cut(args.Message, 200))), notes), Structured: data}
+	}
+	if err := s.allow(); err != nil {
+		return refused(err)
+	}
+	letter := projection.Letter{ID: "msg_" + strings.ToLower(rand.Text()[:12]), From: me, Text: args.Message}
+	if err := s.o.Mesh.Send(letter, to); err != nil {
+		return failed(err)
+	}
+	data["id"] = letter.ID
+	return Reply{Text: withNotes(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes), Structured: data}
+}
+
+// recipients are the agents that an address means: one by its name, or all with a role or a capability, but the sender.
+func recipients(to, me string, all []projection.Agent) []string {
+	names := []string{}
+	role, byRole := strings.CutPrefix(to, "role:")
+	capability, byCap := strings.CutPrefix(to, "cap:")
+	for _, a := range all {
+		switch {
+		case byRole && a.Role == role && a.ID != me, byCap && slices.Contains(a.Caps, capability) && a.ID != me, !byRole && !byCap && a.ID == to:
+			names = append(names, a.ID)
+		}
+	}
+	return names
+}
+
+func nearest(to string, all []projection.Agent) string {
+	var names []string
+	for _, a := range all {
+		names = append(names, a.ID)
+	}
+	if len(names) == 0 {
+		return "Nobody is here; agents_list shows who is."
+	}
+	return "The nearest: " + strings.Join(tools.NearestOf(to, names, 3), ", ") + "; agents_list shows all."
+}
+
+// allow bounds how much an agent sends.
+func (s *Service) allow() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.sent = slices.DeleteFunc(s.sent, func(t time.Time) bool { return now.Sub(t) > time.Minute })
+	if len(s.sent) >= mostSent {
+		return fmt.Errorf("nothing was sent: %d messages in a minute are the most; wait %d seconds", mostSent, int((time.Minute-now.Sub(s.sent[0])).Seconds())+1)
+	}
+	s.sent = append(s.sent, now)
+	return nil
+}
+
+func (s *Service) inbox(arguments json.RawMessage) Reply {
+	limit, notes, err := tools.ParseInbox(arguments)
+	if err != nil {
+		return refused(err)
+	}
+	me, err := s.me()
+	if err == errNobody {
+		return refused(err)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	unread, err := s.o.Mesh.Inbox(me)
+	if err != nil {
+		return failed(err)
+	}
+	now := time.Now().UnixMilli()
+	lines := []string{fmt.Sprintf("%d message(s) wait:", len(unread))}
+	messages := []map[string]any{}
+	for _, l := range unread[:min(limit, len(unread))] {
+		lines = append(lines, text.Letter(l, now, s.o.Zone))
+		messages = append(messages, map[string]any{"id": l.ID, "from": l.From, "text": l.Text, "sentAt": projection.Instant(l.SentMs)})
+	}
+	switch {
+	case len(unread) == 0:
+		lines = []string{"No messages."}
+	case len(unread) > limit:
+		lines = append(lines, fmt.Sprintf("And %d more: acknowledge these with agent_ack, and ask again.", len(unread)-limit))
+	default:
+		lines = append(lines, "Acknowledge them with agent_ack.")
+	}
+	return Reply{Text: withNotes(strings.Join(lines, "\n"), notes), Structured: map[string]any{"messages": messages, "waiting": len(unread), "notes": append([]string{}, notes...)}}
+}
+
+func (s *Service) acknowledge(arguments json.RawMessage) Reply {
+	ids, notes, err := tools.ParseAgentAck(arguments)
+	if err != nil {
+		return refused(err)
+	}
+	me, err := s.me()
+	if err == errNobody {
+		return refused(err)
+	}
+	if err != nil {
+		return failed(err)
+	}
+	n, err := s.o.Mesh.Acknowledge(me, ids)
+	if err != nil {
+		return failed(err)
+	}
+	s.look()
+	return Reply{Text: withNotes(fmt.Sprintf("Acknowledged %d of %d.", n, len(ids)), notes), Structured: map[string]any{"acknowledged": n, "notes": append([]string{}, notes...)}}
+}
