@@ -29,6 +29,9 @@ func (s *settings) openMesh(log *slog.Logger) (agents.Mesh, error) {
 	default:
 		return nil, usageError{fmt.Errorf("HEARTBEAT_MESH (or --mesh) is %q: give on or off", s.mesh)}
 	}
+	if s.meshURL != "" {
+		return agents.NewNATS(s.meshURL, log)
+	}
 	dir, err := s.meshFolder()
 	if err != nil {
 		log.Warn("there is no mesh: " + err.Error())
@@ -116,13 +119,13 @@ func showMesh(out io.Writer, mesh agents.Mesh, asJSON bool, zone *time.Location)
 	}
 	all := []meshAgent{}
 	for _, a := range here {
-		unread, err := mesh.Inbox(a.ID)
+		waiting, err := mesh.Waiting(a.ID)
 		if err != nil {
 			return err
 		}
 		all = append(all, meshAgent{
 			ID: a.ID, Role: a.Role, Repo: a.Repo, Caps: append([]string{}, a.Caps...), Status: a.Status, StatusAt: projection.Instant(a.StatusMs),
-			LastSeen: projection.Instant(a.LastMs), StaleAt: projection.Instant(a.StaleMs()), Waiting: len(unread),
+			LastSeen: projection.Instant(a.LastMs), StaleAt: projection.Instant(a.StaleMs()), Waiting: waiting,
 		})
 	}
 	if asJSON {

@@ -3,12 +3,16 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
 
 	"heartbeat-mcpl/journal"
 )
@@ -266,5 +270,80 @@ func TestHerdrPromptsThePane(t *testing.T) {
 	mesh := readQuietly(filepath.Join(homes[0].meshDir(), "journal", "00000000000000000001"))
 	if strings.Contains(mesh, "pane-7") {
 		t.Error("the pane is in the mesh's journal")
+	}
+}
+
+// TestServersMeetOverNATS: the same tools with the same meaning, on a real NATS server; when it is away, calls say so and
+// everything else works.
+func TestServersMeetOverNATS(t *testing.T) {
+	store := t.TempDir()
+	run := func(port int) *server.Server {
+		s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: port, JetStream: true, StoreDir: store, NoLog: true, NoSigs: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go s.Start()
+		if !s.ReadyForConnections(time.Minute) {
+			t.Fatal("the NATS server did not start")
+		}
+		t.Cleanup(s.Shutdown)
+		return s
+	}
+	nats := run(-1)
+	homes := meshOf(t, 2)
+	for _, h := range homes {
+		h.env = append(h.env, "HEARTBEAT_MESH_URL="+nats.ClientURL())
+	}
+	a, b := homes[0].open(), homes[1].open()
+	until := func(s *session, tool string, arguments map[string]any) string {
+		for limit := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+			r := s.result(tool, arguments)
+			if !r.IsError || time.Now().After(limit) {
+				return r.Text
+			}
+		}
+	}
+	contains(t, until(a, "agent_checkin", map[string]any{"agent_id": "a", "confirm": true}), "Checked in: a")
+	contains(t, until(b, "agent_checkin", map[string]any{"agent_id": "b", "role": "reviewer", "herdr_pane": "pane-7", "confirm": true}), "Checked in: b | role reviewer")
+	contains(t, a.call("agents_list", nil), "2 agent(s):", "b | role reviewer")
+	contains(t, a.call("agent_send", map[string]any{"to": "role:reviewer", "message": "over the wire", "confirm": true}), "to b.")
+	push := b.push()
+	contains(t, push.Text(), " from a, sent ", "\n> over the wire")
+	b.ok(push.Accept())
+	ids, texts := b.letters()
+	if len(ids) != 1 || texts[0] != "a: over the wire" {
+		t.Fatalf("%q", texts)
+	}
+	contains(t, b.call("agent_ack", map[string]any{"ids": ids}), "Acknowledged 1 of 1.")
+
+	port := nats.Addr().(*net.TCPAddr).Port
+	nats.Shutdown()
+	nats.WaitForShutdown()
+	contains(t, a.fail("agents_list", nil), "The mesh did not answer (NATS at nats://127.0.0.1:", "everything else works")
+	contains(t, a.call("heartbeat_status", nil), "Heartbeat ACTIVE")
+	run(port)
+	contains(t, until(a, "agent_send", map[string]any{"to": "b", "message": "again", "confirm": true}), "to b.")
+	contains(t, b.push().Text(), "> again")
+	a.end()
+	b.end()
+	err := filepath.WalkDir(store, func(path string, e os.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && strings.Contains(readQuietly(path), "pane-7") {
+			t.Errorf("the pane left the machine: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTheServedBinaryEmbedsNoNATSServer: it is for the tests alone.
+func TestTheServedBinaryEmbedsNoNATSServer(t *testing.T) {
+	out, err := exec.Command("go", "version", "-m", binary).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(out), "nats-server") || !strings.Contains(string(out), "github.com/nats-io/nats.go") {
+		t.Errorf("%s", out)
 	}
 }

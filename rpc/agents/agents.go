@@ -26,6 +26,8 @@ type Mesh interface {
 	Send(l projection.Letter, to []string) error
 	// Inbox are the messages that wait for an agent, the oldest first.
 	Inbox(agent string) ([]projection.Letter, error)
+	// Waiting is how many messages wait for an agent, whoever it is.
+	Waiting(agent string) (int, error)
 	// Acknowledge takes messages out of an agent's inbox, and says how many were there.
 	Acknowledge(agent string, ids []string) (int, error)
 	// Follow calls changed whenever there may be something new for the agent, until stop is closed.

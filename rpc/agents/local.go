@@ -63,6 +63,12 @@ func (l *Local) Inbox(agent string) (letters []projection.Letter, err error) {
 	return letters, err
 }
 
+// Waiting is [Mesh.Waiting].
+func (l *Local) Waiting(agent string) (int, error) {
+	letters, err := l.Inbox(agent)
+	return len(letters), err
+}
+
 // Acknowledge is [Mesh.Acknowledge].
 func (l *Local) Acknowledge(agent string, ids []string) (n int, err error) {
 	err = l.mesh.Append(func(m *projection.Mesh, _ int64) ([]journal.Body, error) {

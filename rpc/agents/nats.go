@@ -1,0 +1,413 @@
+package agents
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"heartbeat-mcpl/projection"
+)
+
+// The names of the mesh in NATS.
+const (
+	presenceBucket = "heartbeat_presence"
+	inboxStream    = "HEARTBEAT_MESH"
+	inboxSubject   = "heartbeat.mesh.inbox."
+)
+
+const (
+	natsLimit    = 5 * time.Second    // how long a call may take
+	natsRetry    = time.Second        // between two attempts to reach a server that is away
+	presenceLife = 25 * time.Hour     // of an entry in the bucket: longer than any agent may be silent
+	letterLife   = 7 * 24 * time.Hour // of a message that nobody fetches
+	redeliver    = 20 * time.Second   // a message that was handed out and not acknowledged comes again, so that a crash loses none
+	mostLetter   = 64 << 10           // bytes of a message on the wire
+)
+
+// NATS is the mesh of many machines: presence in a key-value bucket with a TTL, inboxes as durable consumers of a stream.
+type NATS struct {
+	log *slog.Logger
+	url string // without credentials, for messages
+	nc  *nats.Conn
+	js  jetstream.JetStream
+
+	mu      sync.Mutex
+	ready   bool
+	bucket  jetstream.KeyValue
+	letters map[string]handed // of the agent that is followed, by id
+}
+
+// handed is a message that was handed out and waits for its acknowledgement.
+type handed struct {
+	letter projection.Letter
+	msg    jetstream.Msg
+}
+
+// NewNATS begins to connect to a server, which may be away. Credentials and TLS come in the URL or, as the NATS tools read
+// them, in NATS_CREDS, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY.
+func NewNATS(server string, log *slog.Logger) (*NATS, error) {
+	u, err := url.Parse(server)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+		return nil, fmt.Errorf("HEARTBEAT_MESH_URL %q is no NATS address: give nats://HOST:PORT or tls://HOST:PORT", redact(server))
+	}
+	n := &NATS{log: log, url: redact(server), letters: map[string]handed{}}
+	options := append(credentials(), nats.Name("heartbeat-mcpl"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(natsRetry), nats.Timeout(natsLimit),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("the mesh at "+n.url+" is away", "err", err) }),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("the mesh at " + n.url + " is back") }))
+	if n.nc, err = nats.Connect(server, options...); err != nil {
+		return nil, fmt.Errorf("connect to the mesh at %s: %w", n.url, err)
+	}
+	n.js, err = jetstream.New(n.nc)
+	return n, err
+}
+
+func redact(server string) string {
+	u, err := url.Parse(server)
+	if err != nil || u.User == nil {
+		return server
+	}
+	u.User = nil
+	return u.String()
+}
+
+func credentials() []nats.Option {
+	var options []nats.Option
+	env := os.Getenv
+	if file := env("NATS_CREDS"); file != "" {
+		options = append(options, nats.UserCredentials(file))
+	}
+	if user := env("NATS_USER"); user != "" {
+		options = append(options, nats.UserInfo(user, env("NATS_PASSWORD")))
+	}
+	if token := env("NATS_TOKEN"); token != "" {
+		options = append(options, nats.Token(token))
+	}
+	if ca := env("NATS_CA"); ca != "" {
+		options = append(options, nats.RootCAs(ca))
+	}
+	if cert := env("NATS_CERT"); cert != "" {
+		options = append(options, nats.ClientCert(cert, env("NATS_KEY")))
+	}
+	return options
+}
+
+// token is an agent's name where neither a subject's token nor a consumer's name may hold a dot.
+func token(agent string) string { return strings.ReplaceAll(agent, ".", "=2E") }
+
+func within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), natsLimit)
+}
+
+// reach makes sure that the server is there and that the bucket and the stream are.
+func (n *NATS) reach(ctx context.Context) (jetstream.KeyValue, error) {
+	if !n.nc.IsConnected() {
+		return nil, fmt.Errorf("NATS at %s is away", n.url)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ready {
+		return n.bucket, nil
+	}
+	bucket, err := n.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: presenceBucket, Description: "Agents that are here", TTL: presenceLife, History: 1,
+	})
+	if err != nil {
+		return nil, n.failed(err)
+	}
+	_, err = n.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+		Name: inboxStream, Description: "Messages between agents", Subjects: []string{inboxSubject + "*"}, MaxAge: letterLife,
+		MaxMsgSize: mostLetter, Duplicates: 2 * time.Minute,
+	})
+	if err != nil {
+		return nil, n.failed(err)
+	}
+	n.bucket, n.ready = bucket, true
+	return bucket, nil
+}
+
+func (n *NATS) failed(err error) error { return fmt.Errorf("NATS at %s: %w", n.url, err) }
+
+// entry is an agent in the bucket.
+func (n *NATS) entry(ctx context.Context, bucket jetstream.KeyValue, agent string) (projection.Agent, bool, error) {
+	e, err := bucket.Get(ctx, token(agent))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return projection.Agent{}, false, nil
+	}
+	if err != nil {
+		return projection.Agent{}, false, n.failed(err)
+	}
+	var a projection.Agent
+	if err := json.Unmarshal(e.Value(), &a); err != nil {
+		return a, false, nil // another program's, or a newer form: the agent begins anew
+	}
+	return a, !a.Stale(time.Now().UnixMilli()), nil
+}
+
+func (n *NATS) put(ctx context.Context, bucket jetstream.KeyValue, a projection.Agent) error {
+	data, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	if _, err := bucket.Put(ctx, token(a.ID), data); err != nil {
+		return n.failed(err)
+	}
+	return nil
+}
+
+// CheckIn is [Mesh.CheckIn].
+func (n *NATS) CheckIn(a projection.Agent) (projection.Agent, error) {
+	ctx, cancel := within()
+	defer cancel()
+	bucket, err := n.reach(ctx)
+	if err != nil {
+		return a, err
+	}
+	old, here, err := n.entry(ctx, bucket, a.ID)
+	if err != nil {
+		return a, err
+	}
+	now := time.Now().UnixMilli()
+	a.SinceMs, a.StatusMs, a.LastMs = now, now, now
+	if here {
+		a.SinceMs = old.SinceMs
+		if old.Status == a.Status {
+			a.StatusMs = old.StatusMs
+		}
+	}
+	if err := n.inbox(ctx, a.ID, here); err != nil {
+		return a, err
+	}
+	return a, n.put(ctx, bucket, a)
+}
+
+// inbox makes the agent's consumer: a new one, which gets what is sent from now on, unless the agent is here already.
+func (n *NATS) inbox(ctx context.Context, agent string, here bool) error {
+	if !here {
+		err := n.js.DeleteConsumer(ctx, inboxStream, token(agent))
+		if err != nil && !errors.Is(err, jetstream.ErrConsumerNotFound) {
+			return n.failed(err)
+		}
+		n.mu.Lock()
+		clear(n.letters)
+		n.mu.Unlock()
+	}
+	_, err := n.js.CreateOrUpdateConsumer(ctx, inboxStream, jetstream.ConsumerConfig{
+		Durable: token(agent), FilterSubject: inboxSubject + token(agent), DeliverPolicy: jetstream.DeliverNewPolicy,
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: redeliver, MaxAckPending: projection.MostInbox, InactiveThreshold: letterLife,
+	})
+	if err != nil {
+		return n.failed(err)
+	}
+	return nil
+}
+
+// Touch is [Mesh.Touch].
+func (n *NATS) Touch(agent string) error {
+	ctx, cancel := within()
+	defer cancel()
+	bucket, err := n.reach(ctx)
+	if err != nil {
+		return err
+	}
+	a, here, err := n.entry(ctx, bucket, agent)
+	if err != nil {
+		return err
+	}
+	if !here {
+		return fmt.Errorf("the presence of %s went stale: check in again with agent_checkin", agent)
+	}
+	a.LastMs = time.Now().UnixMilli()
+	return n.put(ctx, bucket, a)
+}
+
+// Agents is [Mesh.Agents].
+func (n *NATS) Agents() ([]projection.Agent, error) {
+	ctx, cancel := within()
+	defer cancel()
+	bucket, err := n.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	watch, err := bucket.WatchAll(ctx, jetstream.IgnoreDeletes())
+	if err != nil {
+		return nil, n.failed(err)
+	}
+	defer watch.Stop()
+	all, now := []projection.Agent{}, time.Now().UnixMilli()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, n.failed(ctx.Err())
+		case e := <-watch.Updates():
+			if e == nil { // those that are there were all told
+				slices.SortFunc(all, func(a, b projection.Agent) int { return strings.Compare(a.ID, b.ID) })
+				return all, nil
+			}
+			var a projection.Agent
+			if json.Unmarshal(e.Value(), &a) == nil && !a.Stale(now) {
+				all = append(all, a)
+			}
+		}
+	}
+}
+
+// Send is [Mesh.Send].
+func (n *NATS) Send(l projection.Letter, to []string) error {
+	ctx, cancel := within()
+	defer cancel()
+	if _, err := n.reach(ctx); err != nil {
+		return err
+	}
+	l.SentMs = time.Now().UnixMilli()
+	data, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	for _, name := range to {
+		waiting, err := n.waiting(ctx, name)
+		if err != nil {
+			return err
+		}
+		if waiting >= projection.MostInbox {
+			return fmt.Errorf("the inbox of %s is full: %d messages wait", name, waiting)
+		}
+	}
+	for _, name := range to {
+		if _, err := n.js.Publish(ctx, inboxSubject+token(name), data, jetstream.WithMsgID(l.ID+"/"+name)); err != nil {
+			return n.failed(err)
+		}
+	}
+	return nil
+}
+
+// Waiting is [Mesh.Waiting].
+func (n *NATS) Waiting(agent string) (int, error) {
+	ctx, cancel := within()
+	defer cancel()
+	if _, err := n.reach(ctx); err != nil {
+		return 0, err
+	}
+	return n.waiting(ctx, agent)
+}
+
+func (n *NATS) waiting(ctx context.Context, agent string) (int, error) {
+	consumer, err := n.js.Consumer(ctx, inboxStream, token(agent))
+	if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		return 0, fmt.Errorf("%s has just left", agent)
+	}
+	if err != nil {
+		return 0, n.failed(err)
+	}
+	info := consumer.CachedInfo()
+	return int(info.NumPending) + info.NumAckPending, nil
+}
+
+// Inbox is [Mesh.Inbox]: of the agent that is followed.
+func (n *NATS) Inbox(string) ([]projection.Letter, error) {
+	if !n.nc.IsConnected() {
+		return nil, fmt.Errorf("NATS at %s is away", n.url)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	letters := []projection.Letter{}
+	for _, h := range n.letters {
+		letters = append(letters, h.letter)
+	}
+	slices.SortFunc(letters, func(a, b projection.Letter) int {
+		if a.SentMs != b.SentMs {
+			return int(a.SentMs - b.SentMs)
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return letters, nil
+}
+
+// Acknowledge is [Mesh.Acknowledge].
+func (n *NATS) Acknowledge(_ string, ids []string) (int, error) {
+	ctx, cancel := within()
+	defer cancel()
+	if _, err := n.reach(ctx); err != nil {
+		return 0, err
+	}
+	acknowledged := 0
+	for _, id := range ids {
+		n.mu.Lock()
+		h, there := n.letters[id]
+		n.mu.Unlock()
+		if !there {
+			continue
+		}
+		if err := h.msg.DoubleAck(ctx); err != nil && !errors.Is(err, jetstream.ErrMsgAlreadyAckd) {
+			return acknowledged, n.failed(err)
+		}
+		n.mu.Lock()
+		delete(n.letters, id)
+		n.mu.Unlock()
+		acknowledged++
+	}
+	return acknowledged, nil
+}
+
+// Follow is [Mesh.Follow].
+func (n *NATS) Follow(agent string, stop <-chan struct{}, changed func()) {
+	for {
+		consuming, err := n.consume(agent, changed)
+		if err != nil {
+			n.log.Debug("the inbox cannot be followed yet", "err", err)
+			select {
+			case <-stop:
+				return
+			case <-time.After(natsRetry):
+			}
+			continue
+		}
+		select {
+		case <-stop:
+			consuming.Stop()
+			return
+		case <-consuming.Closed(): // the consumer is gone, or the connection was given up: begin again
+		}
+	}
+}
+
+func (n *NATS) consume(agent string, changed func()) (jetstream.ConsumeContext, error) {
+	ctx, cancel := within()
+	defer cancel()
+	if _, err := n.reach(ctx); err != nil {
+		return nil, err
+	}
+	consumer, err := n.js.Consumer(ctx, inboxStream, token(agent))
+	if err != nil {
+		return nil, n.failed(err)
+	}
+	return consumer.Consume(func(msg jetstream.Msg) {
+		var l projection.Letter
+		if err := json.Unmarshal(msg.Data(), &l); err != nil || l.ID == "" {
+			n.log.Warn("a message in the mesh that cannot be read is dropped", "err", err)
+			_ = msg.Term() // it would come again and again
+			return
+		}
+		n.mu.Lock()
+		n.letters[l.ID] = handed{l, msg} // one that comes again is acknowledged under its newest delivery
+		n.mu.Unlock()
+		changed()
+	}, jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) { n.log.Debug("the inbox", "err", err) }))
+}
+
+// Close is [Mesh.Close].
+func (n *NATS) Close() error {
+	n.nc.Close()
+	return nil
+}
