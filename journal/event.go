@@ -34,6 +34,7 @@ const (
 	KindTouch     Kind = 19 // in a mesh's journal: an agent was heard of
 	KindMessage   Kind = 20 // in a mesh's journal: an agent sent a message
 	KindRead      Kind = 21 // in a mesh's journal: an agent acknowledged messages
+	KindTold      Kind = 22 // the host took the push of a mesh's message
 )
 
 var kindNames = map[Kind]string{
@@ -41,7 +42,7 @@ var kindNames = map[Kind]string{
 	KindAck: "ack", KindRefuse: "refuse", KindDrop: "drop", KindStart: "start", KindStop: "stop",
 	KindPolicy: "policy", KindImport: "import", KindSetAside: "setaside", KindSnapshot: "snapshot",
 	KindHole: "hole", KindClock: "clock", KindCheckIn: "checkin", KindPresent: "present", KindTouch: "touch",
-	KindMessage: "message", KindRead: "read",
+	KindMessage: "message", KindRead: "read", KindTold: "told",
 }
 
 // String is the kind's name, or "unknown-N" for one of a newer version.
@@ -275,6 +276,7 @@ type Present struct {
 	Repo   string   `msgpack:"re,omitempty" json:"repo,omitempty"`
 	Caps   []string `msgpack:"ca,omitempty" json:"caps,omitempty"`
 	Status string   `msgpack:"st,omitempty" json:"status,omitempty"`
+	Home   string   `msgpack:"ho,omitempty" json:"home,omitempty"` // tells the sessions of one server from those of others
 	TTLMs  int64    `msgpack:"tt" json:"ttlMs"`
 }
 
@@ -291,6 +293,14 @@ type Message struct {
 	Text string   `msgpack:"tx" json:"text"`
 }
 
+// Told says that the host took the push of a message: it is not pushed again, nor offered to be polled.
+type Told struct {
+	Message     string `msgpack:"me" json:"message"`
+	From        string `msgpack:"fr" json:"from"`
+	EventID     string `msgpack:"ei" json:"eventId"`
+	InferenceID string `msgpack:"in,omitempty" json:"inferenceId,omitempty"`
+}
+
 // Read says that an agent acknowledged messages.
 type Read struct {
 	Agent string   `msgpack:"ag" json:"agent"`
@@ -302,6 +312,7 @@ func (*Present) Kind() Kind   { return KindPresent }
 func (*Touch) Kind() Kind     { return KindTouch }
 func (*Message) Kind() Kind   { return KindMessage }
 func (*Read) Kind() Kind      { return KindRead }
+func (*Told) Kind() Kind      { return KindTold }
 func (*Begin) Kind() Kind     { return KindBegin }
 func (*Configure) Kind() Kind { return KindConfigure }
 func (*Add) Kind() Kind       { return KindAdd }
@@ -364,6 +375,8 @@ func newBody(k Kind) Body {
 		return new(Message)
 	case KindRead:
 		return new(Read)
+	case KindTold:
+		return new(Told)
 	}
 	return nil
 }

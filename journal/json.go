@@ -22,7 +22,7 @@ func (e Event) By() Source {
 			return b.By
 		}
 		return ByHost
-	case *Refuse, *Policy:
+	case *Refuse, *Policy, *Told:
 		return ByHost
 	case *Drop:
 		return ByTimer

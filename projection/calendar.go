@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/adhocore/gronx"
@@ -36,7 +37,7 @@ func NextCron(expression, zone string, after int64) (int64, error) {
 	return 0, errors.New("it never falls due again")
 }
 
-var errCron = errors.New("give five fields: minute, hour, day of the month, month, day of the week, such as 0 9 * * 1-5")
+var errCron = errors.New("give five fields, each in its range: minute (0-59), hour (0-23), day of the month (1-31), month (1-12), day of the week (0-6, SUN-SAT), such as 0 9 * * 1-5")
 
 // checkCron takes five fields alone: what the library takes beyond them (seconds, years, @hourly) is not what SPEC means.
 func checkCron(expression string) error {
@@ -75,11 +76,13 @@ func firstPass(wall time.Time, zone *time.Location) int64 {
 // midnight.
 type Hours struct{ From, To int }
 
-var hoursForm = regexp.MustCompile(`^(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})$`)
+var hoursForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})$`)
+})
 
 // ParseHours reads hours such as 08:00-22:30.
 func ParseHours(text string) (Hours, error) {
-	m := hoursForm.FindStringSubmatch(strings.TrimSpace(text))
+	m := hoursForm().FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
 		return Hours{}, errors.New("give hours such as 08:00-22:30")
 	}

@@ -26,9 +26,10 @@ type Agent struct {
 	Repo     string   `msgpack:"re,omitempty"`
 	Caps     []string `msgpack:"ca,omitempty"`
 	Status   string   `msgpack:"st,omitempty"`
-	StatusMs int64    `msgpack:"sm"` // since when it has this status
-	SinceMs  int64    `msgpack:"si"` // when it checked in
-	LastMs   int64    `msgpack:"la"` // when it was heard of
+	Home     string   `msgpack:"ho,omitempty"` // tells the sessions of one server from those of others
+	StatusMs int64    `msgpack:"sm"`           // since when it has this status
+	SinceMs  int64    `msgpack:"si"`           // when it checked in
+	LastMs   int64    `msgpack:"la"`           // when it was heard of
 	TTLMs    int64    `msgpack:"tt"`
 }
 
@@ -97,6 +98,7 @@ func (m *Mesh) applyPresent(b *journal.Present, now int64) {
 	if a.Status != b.Status {
 		a.StatusMs = now
 	}
+	a.Home = b.Home
 	a.Role, a.Repo, a.Caps, a.Status, a.TTLMs, a.LastMs = b.Role, b.Repo, b.Caps, b.Status, b.TTLMs, now
 }
 

@@ -39,6 +39,7 @@ type snapshotHead struct {
 	Beats       *Beats           `msgpack:"be,omitempty"`
 	Agent       string           `msgpack:"ag,omitempty"`
 	Pane        string           `msgpack:"pn,omitempty"`
+	Told        map[string]bool  `msgpack:"to,omitempty"`
 	Acked       map[string]int64 `msgpack:"ak,omitempty"`
 }
 
@@ -55,7 +56,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
-		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane,
+		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane, Told: s.told,
 	}}}
 	var weight int64
 	for _, r := range s.Reminders() {
@@ -110,6 +111,7 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 				s.Beats = *h.Beats
 			}
 			maps.Copy(s.acked, h.Acked)
+			maps.Copy(s.told, h.Told)
 		}
 		for _, r := range data.Reminders {
 			s.insert(&r)

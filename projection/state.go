@@ -82,6 +82,9 @@ type Reminder struct {
 	Attempt   *Attempt `msgpack:"at,omitempty"`
 }
 
+// Told says whether the host took the push of a message.
+func (s *State) Told(message string) bool { return s.told[message] }
+
 // Recurring says whether the reminder falls due again once it is taken.
 func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.Cron != "" }
 
@@ -102,6 +105,7 @@ type State struct {
 	Index       uint64 // of the last event applied
 	TimeMs      int64  // of the last event applied
 
+	told      map[string]bool  // messages of the mesh whose push was taken
 	acked     map[string]int64 // alerts about the files that were acknowledged, and until when
 	reminders map[string]*Reminder
 	texts     int64  // weight of all reminders, see weight
@@ -111,7 +115,7 @@ type State struct {
 
 // New is the state of an empty journal.
 func New() *State {
-	return &State{Config: DefaultConfig(), acked: map[string]int64{}, reminders: map[string]*Reminder{}}
+	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]bool{}, reminders: map[string]*Reminder{}}
 }
 
 // Reminder is the open reminder with that id. The pointer is the state's own: do not change it, do not keep it over an
@@ -150,7 +154,7 @@ func (s *State) HeartbeatDue() (int64, bool) {
 
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
+	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
 			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && (a.Attempt == nil) == (b.Attempt == nil) &&
 				(a.Attempt == nil || *a.Attempt == *b.Attempt)
@@ -186,6 +190,11 @@ func (s *State) Apply(e journal.Event) {
 		s.applyClock(b)
 	case *journal.CheckIn:
 		s.Agent, s.Pane = b.Agent, b.Pane
+	case *journal.Told:
+		if len(s.told) >= MostInbox {
+			clear(s.told) // longer ago than any inbox reaches
+		}
+		s.told[b.Message] = true
 	case *journal.Snapshot:
 		if b.Part+1 == b.Parts {
 			s.since = 0

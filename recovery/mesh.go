@@ -29,13 +29,17 @@ type Mesh struct {
 
 	mu    sync.Mutex
 	state *projection.Mesh
+	stop  chan struct{}
 	seen  string // how the folder looked when it was last read to its end
 }
 
 // NewMesh is the mesh in dir. Nothing is made before the first append.
 func NewMesh(dir string, log *slog.Logger) *Mesh {
-	return &Mesh{dir: filepath.Join(dir, "journal"), log: log, state: projection.NewMesh()}
+	return &Mesh{dir: filepath.Join(dir, "journal"), log: log, state: projection.NewMesh(), stop: make(chan struct{})}
 }
+
+// Close ends all waiting for the mesh's lock. Call it once.
+func (m *Mesh) Close() { close(m.stop) }
 
 // Read calls f with the mesh as it is now. f must not keep it.
 func (m *Mesh) Read(f func(*projection.Mesh)) error {
@@ -66,7 +70,7 @@ func (m *Mesh) Append(decide func(*projection.Mesh, int64) ([]journal.Body, erro
 
 // lock waits for the mesh's lock.
 func (m *Mesh) lock() (*journal.Lock, error) {
-	for deadline := time.Now().Add(meshLockPatience); ; time.Sleep(time.Duration(1+rand.IntN(8)) * time.Millisecond) {
+	for deadline := time.Now().Add(meshLockPatience); ; {
 		lock, err := journal.TryLock(m.dir)
 		if err == nil {
 			return lock, nil
@@ -76,6 +80,11 @@ func (m *Mesh) lock() (*journal.Lock, error) {
 		}
 		if time.Now().After(deadline) {
 			return nil, fmt.Errorf("the mesh %s is busy: %w", m.dir, err)
+		}
+		select {
+		case <-m.stop:
+			return nil, errors.New("the server is ending")
+		case <-time.After(time.Duration(1+rand.IntN(8)) * time.Millisecond):
 		}
 	}
 }
@@ -122,9 +131,11 @@ func (m *Mesh) open(now int64) (*journal.Log, error) {
 	case err != nil:
 		return nil, err
 	case found == noRecord:
-		if _, err := moveEmptyAside(m.dir); err != nil {
+		aside, err := moveEmptyAside(m.dir)
+		if err != nil {
 			return nil, err
 		}
+		m.log.Error("the mesh lost its records: it begins anew", "journal", m.dir, "copy", aside.Copy)
 		fallthrough
 	case found == nothing:
 		m.state = projection.NewMesh()

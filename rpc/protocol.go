@@ -8,6 +8,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/rawjson"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
@@ -42,12 +43,9 @@ type call struct {
 
 // newCall reads a request's _meta. One that names a protocol version there is stateless and must say everything itself.
 func newCall(negotiated string, params json.RawMessage) (call, error) {
-	var p struct {
-		Meta map[string]json.RawMessage `json:"_meta"`
-	}
-	_ = json.Unmarshal(params, &p) // params in another shape have no _meta; each method judges them itself
-	raw, ok := p.Meta[metaVersion]
-	if !ok {
+	meta := rawjson.Get(params, "_meta") // params in another shape have none; each method judges them itself
+	raw := rawjson.Get(meta, metaVersion)
+	if raw == nil {
 		if negotiated == "" {
 			negotiated = newestHandshake
 		}
@@ -62,7 +60,7 @@ func newCall(negotiated string, params json.RawMessage) (call, error) {
 			map[string]any{"supported": []string{stateless}, "requested": version}}
 	}
 	var capabilities map[string]json.RawMessage
-	if json.Unmarshal(p.Meta[metaClientCapabilities], &capabilities) != nil || capabilities == nil {
+	if json.Unmarshal(rawjson.Get(meta, metaClientCapabilities), &capabilities) != nil || capabilities == nil {
 		return call{}, &rpcError{jsonrpc2.CodeInvalidParams, "_meta: " + metaClientCapabilities + " must be an object", nil}
 	}
 	return call{protocol: version, stateless: true}, nil

@@ -23,6 +23,7 @@ import (
 	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/mcpl"
+	"heartbeat-mcpl/rpc/rawjson"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
@@ -37,6 +38,7 @@ type Options struct {
 	Log     *slog.Logger
 	Mesh    agents.Mesh     // nil: its tools are neither listed nor served
 	Pane    agents.Prompter // nil: there are no panes
+	Home    string          // tells this server from others in the mesh
 }
 
 // server answers one connection. Its fields but subs are used by the reading goroutine alone.
@@ -63,7 +65,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	}
 	s.engine = engine.New(o.Engine)
 	if o.Mesh != nil {
-		s.agents = agents.New(agents.Options{Mesh: o.Mesh, Host: s.engine, Zone: o.Engine.Zone, Log: o.Log, Pane: o.Pane})
+		s.agents = agents.New(agents.Options{Mesh: o.Mesh, Host: s.engine, Zone: o.Engine.Zone, Log: o.Log, Pane: o.Pane, Home: o.Home})
 		defer s.agents.Close()
 	}
 	conn := wire.New(in, out, s, wire.Options{Log: o.Log})
@@ -197,27 +199,36 @@ func ending(reply *wire.Reply) {
 }
 
 func (s *server) callTool(call call, params json.RawMessage, reply *wire.Reply) {
-	var p struct {
-		Name      *string         `json:"name"`
-		Arguments json.RawMessage `json:"arguments"`
-	}
-	if err := json.Unmarshal(params, &p); err != nil || p.Name == nil {
+	name, isText := rawjson.Text(rawjson.Get(params, "name"))
+	arguments := rawjson.Get(params, "arguments")
+	if !isText {
 		reply.Error(jsonrpc2.CodeInvalidParams, "tools/call needs params with the name of a tool (a string) and its arguments (an object)", nil)
 		return
 	}
-	if tools.Find(*p.Name) == nil {
-		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("unknown tool %q; did you mean %s?", short(*p.Name), tools.Nearest(*p.Name)), nil)
+	if tools.Find(name) == nil {
+		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("unknown tool %q; did you mean %s?", short(name), tools.Nearest(name)), nil)
 		return
 	}
-	if tools.Find(*p.Name).Mesh {
-		s.callAgents(call, *p.Name, p.Arguments, reply)
+	if tools.Find(name).Mesh {
+		s.callAgents(call, name, arguments, reply)
 		return
 	}
-	if !isObject(p.Arguments) {
-		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("arguments of %s must be an object", *p.Name), nil)
+	if !isObject(arguments) {
+		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("arguments of %s must be an object", name), nil)
 		return
 	}
-	handed := s.engine.Call(*p.Name, p.Arguments, func(r engine.Reply) {
+	if name == "get_proactive_events" && s.agents != nil {
+		go func() { // the mesh may have to be waited for
+			s.agents.Refresh()
+			s.callEngine(call, name, arguments, reply)
+		}()
+		return
+	}
+	s.callEngine(call, name, arguments, reply)
+}
+
+func (s *server) callEngine(call call, name string, arguments json.RawMessage, reply *wire.Reply) {
+	handed := s.engine.Call(name, arguments, func(r engine.Reply) {
 		reply.Result(call.toolResult(r.Text, r.Structured, r.IsError))
 	})
 	if !handed {
@@ -229,7 +240,7 @@ func (s *server) callTool(call call, params json.RawMessage, reply *wire.Reply) 
 func (s *server) callAgents(call call, tool string, arguments json.RawMessage, reply *wire.Reply) {
 	switch {
 	case s.agents == nil:
-		reply.Error(jsonrpc2.CodeInvalidParams, tool+" is not served here: HEARTBEAT_MESH is off", nil)
+		reply.Error(jsonrpc2.CodeInvalidParams, tool+" is not served here: there is no mesh (HEARTBEAT_MESH is off, or the log says why)", nil)
 	case !isObject(arguments):
 		reply.Error(jsonrpc2.CodeInvalidParams, "arguments of "+tool+" must be an object", nil)
 	default:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -265,15 +266,12 @@ func (c *ctl) alone(tool string, arguments map[string]any) (reply, error) {
 	log := slog.New(newLogHandler(os.Stderr))
 	zone := c.zone(log)
 	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log)}
-	if lock, err := journal.TryLock(c.journalDir); err == nil {
-		if err := lock.Unlock(); err != nil {
-			return reply{}, err
-		}
-	} else if errors.Is(err, journal.ErrHeld) {
-		return reply{}, err
-	}
 	o := engine.Options{Store: store, Zone: zone, Log: slog.New(slog.DiscardHandler), Offline: "no server runs"}
-	if state, err := recovery.Peek(c.journalDir); err == nil {
+	state, err := recovery.Peek(c.journalDir)
+	if errors.Is(err, fs.ErrNotExist) && missing(c.configFile) && missing(c.remindersFile) {
+		state, err = projection.New(), nil // nothing is there yet, and a look makes nothing
+	}
+	if err == nil {
 		if r, ok := engine.Look(o, state, tool, raw); ok { // what only reads leaves no trace
 			return reply{Text: r.Text, Structured: r.Structured, IsError: r.IsError}, nil
 		}
@@ -291,7 +289,18 @@ func (c *ctl) alone(tool string, arguments map[string]any) (reply, error) {
 	if err := <-ended; err != nil {
 		return reply{}, err
 	}
+	if held := e.Held(); held != nil {
+		return reply{}, held
+	}
+	if saved, says := r.Structured["saved"].(bool); says && !saved { // there is no server whose memory could keep it
+		return reply{}, fmt.Errorf("nothing was kept: %s", strings.ReplaceAll(r.Text, "\n", " "))
+	}
 	return reply{Text: r.Text, Structured: r.Structured, IsError: r.IsError}, nil
+}
+
+func missing(path string) bool {
+	_, err := os.Stat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // nobody is the host where no server runs.

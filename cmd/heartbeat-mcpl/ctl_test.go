@@ -2,9 +2,11 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,4 +155,43 @@ func TestHeartbeatPrompt(t *testing.T) {
 		t.Errorf("another prompt: %v", err)
 	}
 	s.end()
+}
+
+func TestManyCtlCommandsAtOnceLoseNothing(t *testing.T) {
+	h := newHome(t)
+	const commands = 12
+	var all sync.WaitGroup
+	for i := range commands {
+		all.Go(func() {
+			if out := h.ctl("add", fmt.Sprint("number ", i), "--in", "1h"); !strings.Contains(out, "Reminder rem_") {
+				t.Errorf("command %d: %s", i, out)
+			}
+		})
+	}
+	all.Wait()
+	contains(t, h.ctl("list"), fmt.Sprint(commands, " reminder(s)"))
+}
+
+// TestCtlSaysWhenNothingIsKept: without a server there is no memory that could keep a change.
+func TestCtlSaysWhenNothingIsKept(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	s.add(map[string]any{"inHours": 1})
+	s.end()
+	s.ok(os.WriteFile(filepath.Join(h.journal(), "meta.json"), []byte(`{"id":"00000000000000000000000000000000","format":99}`), 0o600))
+	cmd := h.command("ctl", "add", "lost", "--in", "5m")
+	out, err := cmd.CombinedOutput()
+	if err == nil || cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("exit: %v", err)
+	}
+	contains(t, string(out), "heartbeat-mcpl: nothing was kept", "newer version")
+}
+
+func TestALookMakesNothing(t *testing.T) {
+	h := newHome(t)
+	contains(t, h.ctl("list"), "No reminders set.")
+	contains(t, h.ctl(), "Heartbeat  active", "Reminders  0")
+	if entries, err := os.ReadDir(h.dir); err != nil || len(entries) != 0 {
+		t.Errorf("%v, %v", entries, err)
+	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/agents"
@@ -145,3 +146,16 @@ func showMesh(out io.Writer, mesh agents.Mesh, asJSON bool, zone *time.Location)
 }
 
 func since(i projection.Instant) string { return length(max(0, time.Now().UnixMilli()-int64(i))) }
+
+// homeOf tells a server from others: the machine and the journal, without saying which.
+func homeOf(journalDir string) string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "?"
+	}
+	path, err := filepath.Abs(journalDir)
+	if err != nil {
+		path = journalDir
+	}
+	return journal.HashBytes([]byte(host + "\x00" + path))
+}

@@ -75,7 +75,7 @@ func TestAgentsSeeAndWakeEachOther(t *testing.T) {
 	contains(t, poller.checkIn(map[string]any{"agent_id": "poller", "caps": []string{"merge", "deploy"}}), "Stale at")
 
 	list := reviewer.call("agents_list", nil)
-	contains(t, list, "3 agent(s):", "builder | role builder | repo app | caps merge | status porting evernote (for", "seen 0s ago", "stale ")
+	contains(t, list, "3 agent(s):", "builder | role builder | repo app | caps merge | status \"porting evernote\" (for", "seen 0s ago", "stale ")
 	var structured struct {
 		Agents []struct {
 			AgentID string `json:"agent_id"`
@@ -115,15 +115,23 @@ func TestAgentsSeeAndWakeEachOther(t *testing.T) {
 
 	// By capability, not to oneself; a polling host is offered it.
 	contains(t, builder.call("agent_send", map[string]any{"to": "cap:merge", "message": "merge it", "confirm": true}), "to poller.")
-	var events []map[string]any
-	for len(events) == 0 {
-		events = poller.polled("")
+	events := poller.polled("")
+	if len(events) != 1 {
+		t.Fatalf("polled: %v", events)
+	}
+	poller.Kill() // a poller that starts, asks and ends sees it, too
+	poller = homes[2].plain()
+	if again := poller.polled(""); len(again) != 1 || again[0]["event_id"] != events[0]["event_id"] {
+		t.Errorf("after a restart: %v", again)
 	}
 	if events[0]["source_type"] != "mesh" || !strings.Contains(events[0]["content"].(string), "> merge it") {
 		t.Errorf("polled: %v", events[0])
 	}
 	if acked, _ := poller.ack(map[string]any{"event_ids": idsOf(events)}); acked != 1 {
 		t.Errorf("%d acked", acked)
+	}
+	if events := poller.polled(""); len(events) != 0 {
+		t.Errorf("offered again: %v", events)
 	}
 	if ids, _ := poller.letters(); len(ids) != 0 {
 		t.Errorf("after it was acknowledged: %v", ids)
@@ -149,6 +157,14 @@ func TestAgentsSeeAndWakeEachOther(t *testing.T) {
 	if _, texts := reviewer.letters(); len(texts) != 1 {
 		t.Errorf("inbox %q", texts)
 	}
+	// What was taken is not pushed again, not even after another restart.
+	reviewer.end()
+	reviewer = homes[1].open()
+	builder.call("agent_send", map[string]any{"to": "reviewer", "message": "the next one", "confirm": true})
+	contains(t, reviewer.push().Text(), "> the next one")
+	// Two sessions with one name are told so; a renewal keeps what it does not say anew.
+	contains(t, poller.checkIn(map[string]any{"agent_id": "reviewer"}), "Another session was here as reviewer")
+	contains(t, builder.checkIn(map[string]any{"agent_id": "builder", "status": "testing"}), "builder | role builder | repo app | caps merge | status \"testing\"")
 	for _, s := range []*session{builder, reviewer, poller} {
 		s.end()
 	}

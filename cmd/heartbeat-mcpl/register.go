@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/google/renameio/v2"
@@ -45,8 +47,8 @@ func (f *registerFlags) run(out io.Writer) error {
 	if f.akashic == "" {
 		return usageError{errors.New("--akashic FOLDER is missing: the workspace folder of the agent, such as ~/.akashic/workspace")}
 	}
-	if f.name == "" {
-		return usageError{errors.New("--name must not be empty")}
+	if !serverName.MatchString(f.name) {
+		return usageError{fmt.Errorf("--name %q: give letters, digits, dots, dashes and underscores; clients join it to ids with a colon", f.name)}
 	}
 	if info, err := os.Stat(f.akashic); err != nil || !info.IsDir() {
 		return fmt.Errorf("--akashic %s: there is no such folder; give the workspace folder of the agent", f.akashic)
@@ -55,32 +57,40 @@ func (f *registerFlags) run(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	for _, file := range []struct {
+	edits := []struct {
 		name string
 		edit func(*jsonFile) error
+		file *jsonFile
+		data []byte
 	}{
-		{"mcp_servers.json", func(j *jsonFile) error { return j.putServer(f.name, server) }},
-		{"proactive_sources.json", func(j *jsonFile) error { return j.putSources(f.name) }},
-	} {
-		if err := f.edit(out, filepath.Join(f.akashic, file.name), file.edit); err != nil {
+		{name: "mcp_servers.json", edit: func(j *jsonFile) error { return j.putServer(f.name, server) }},
+		{name: "proactive_sources.json", edit: func(j *jsonFile) error { return j.putSources(f.name) }},
+	}
+	for i := range edits { // both are ready before either is written
+		e := &edits[i]
+		path := filepath.Join(f.akashic, e.name)
+		if e.file, err = readJSONFile(path); err != nil {
+			return err
+		}
+		if err = e.edit(e.file); err != nil {
+			return fmt.Errorf("%s: %w; nothing was written", path, err)
+		}
+		if e.data, err = e.file.bytes(); err != nil {
+			return err
+		}
+	}
+	for _, e := range edits {
+		if err := f.write(out, filepath.Join(f.akashic, e.name), e.file, e.data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (f *registerFlags) edit(out io.Writer, path string, edit func(*jsonFile) error) error {
-	j, err := readJSONFile(path)
-	if err != nil {
-		return err
-	}
-	if err := edit(j); err != nil {
-		return fmt.Errorf("%s: %w; nothing was written to it", path, err)
-	}
-	data, err := j.bytes()
+var serverName = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+func (f *registerFlags) write(out io.Writer, path string, j *jsonFile, data []byte) (err error) {
 	switch {
-	case err != nil:
-		return err
 	case f.dryRun:
 		_, err = fmt.Fprintf(out, "# %s\n%s", path, data)
 		return err
@@ -101,7 +111,7 @@ func (f *registerFlags) edit(out io.Writer, path string, edit func(*jsonFile) er
 }
 
 // server is what mcp_servers.json says of this server: the command, and the settings that were given, as absolute paths.
-func (f *registerFlags) server() (any, error) {
+func (f *registerFlags) server() (*serverEntry, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program's own file: %w", err)
@@ -120,7 +130,13 @@ func (f *registerFlags) server() (any, error) {
 		}
 		env[row.variable] = value
 	}
-	return map[string]any{"command": []string{self, "--stdio"}, "env": env}, nil
+	return &serverEntry{command: []string{self, "--stdio"}, env: env}, nil
+}
+
+// serverEntry is this server in mcp_servers.json.
+type serverEntry struct {
+	command []string
+	env     map[string]string
 }
 
 // jsonFile is a JSON object in a file whose members keep their order and their bytes, but for those that are set.
@@ -166,9 +182,11 @@ func (j *jsonFile) parse(data []byte) error {
 		if err := dec.Decode(&skipped); err != nil {
 			return err
 		}
-		if text := name.(string); !slices.Contains(j.names, text) {
-			j.names = append(j.names, text)
+		text := name.(string)
+		if slices.Contains(j.names, text) {
+			return fmt.Errorf("%q is there twice", text)
 		}
+		j.names = append(j.names, text)
 	}
 	return nil
 }
@@ -220,53 +238,101 @@ func (j *jsonFile) compact() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func (j *jsonFile) putServer(name string, server any) error {
-	servers := &jsonFile{members: map[string]json.RawMessage{}}
-	if raw, ok := j.members["servers"]; ok {
-		if err := servers.parse(raw); err != nil {
-			return fmt.Errorf("its servers are no object (%w)", err)
+// part is a member that is an object; one that is missing is empty.
+func (j *jsonFile) part(name string) (*jsonFile, error) {
+	part := &jsonFile{members: map[string]json.RawMessage{}}
+	if raw, ok := j.members[name]; ok {
+		if err := part.parse(raw); err != nil {
+			return nil, fmt.Errorf("its %s is no object (%w)", name, err)
 		}
 	}
-	if err := servers.set(name, server); err != nil {
-		return err
-	}
-	raw, err := servers.compact()
+	return part, nil
+}
+
+// setPart puts a member that is an object in its place.
+func (j *jsonFile) setPart(name string, part *jsonFile) error {
+	raw, err := part.compact()
 	if err != nil {
 		return err
 	}
-	return j.set("servers", json.RawMessage(raw))
+	return j.set(name, json.RawMessage(raw))
 }
 
-// putSources replaces the channels of the server of that name, and leaves all others.
+// putServer sets the command and our variables of the server of that name; what else its entry says stays.
+func (j *jsonFile) putServer(name string, server *serverEntry) error {
+	servers, err := j.part("servers")
+	if err != nil {
+		return err
+	}
+	entry, err := servers.part(name)
+	if err != nil {
+		return err
+	}
+	env, err := entry.part("env")
+	if err != nil {
+		return err
+	}
+	for _, variable := range slices.Sorted(maps.Keys(server.env)) {
+		if err := env.set(variable, server.env[variable]); err != nil {
+			return err
+		}
+	}
+	return errors.Join(entry.set("command", server.command), entry.setPart("env", env), servers.setPart(name, entry), j.setPart("servers", servers))
+}
+
+// putSources makes sure that each channel of the server of that name is there; an entry that is there keeps what it says.
 func (j *jsonFile) putSources(name string) error {
-	var have []json.RawMessage
+	var sources []json.RawMessage
 	if raw, ok := j.members["sources"]; ok {
-		if err := json.Unmarshal(raw, &have); err != nil {
+		if err := json.Unmarshal(raw, &sources); err != nil {
 			return fmt.Errorf("its sources are no array (%w)", err)
 		}
 	}
-	sources := slices.DeleteFunc(have, func(raw json.RawMessage) bool {
-		var s struct{ Server, Channel string }
-		return json.Unmarshal(raw, &s) == nil && s.Server == name && slices.Contains(channels, s.Channel)
-	})
 	for _, channel := range channels {
-		source := map[string]any{"server": name, "channel": channel, "enabled": true}
-		switch channel {
-		case "context":
-			source["get_tool"] = "get_context"
-		default:
-			source["get_tool"], source["ack_tool"] = "get_proactive_events", "acknowledge_events"
+		i := slices.IndexFunc(sources, func(raw json.RawMessage) bool {
+			var s struct{ Server, Channel string }
+			return json.Unmarshal(raw, &s) == nil && s.Server == name && s.Channel == channel
+		})
+		if i < 0 {
+			i = len(sources)
+			sources = append(sources, json.RawMessage(`{}`))
 		}
-		if channel == "content" {
-			source["poll_tool"] = "poll_feeds"
+		source := &jsonFile{members: map[string]json.RawMessage{}}
+		if err := source.parse(sources[i]); err != nil {
+			return err
 		}
-		raw, err := json.Marshal(source)
+		for _, member := range sourceOf(name, channel) {
+			if _, said := source.members[member.name]; !said {
+				if err := source.set(member.name, member.value); err != nil {
+					return err
+				}
+			}
+		}
+		raw, err := source.compact()
 		if err != nil {
 			return err
 		}
-		sources = append(sources, raw)
+		sources[i] = raw
 	}
 	return j.set("sources", sources)
+}
+
+type sourceMember struct {
+	name  string
+	value any
+}
+
+// sourceOf is what an entry for a channel must say.
+func sourceOf(name, channel string) []sourceMember {
+	members := []sourceMember{{"server", name}, {"channel", channel}}
+	if channel == "context" {
+		return append(members, sourceMember{"get_tool", "get_context"}, sourceMember{"enabled", true})
+	}
+	members = append(members, sourceMember{"get_tool", "get_proactive_events"}, sourceMember{"ack_tool", "acknowledge_events"})
+	if channel == "content" {
+		members = append(members, sourceMember{"poll_tool", "poll_feeds"})
+	}
+	return append(members, sourceMember{"enabled", true})
 }
 
 var channels = []string{"alert", "content", "context"}

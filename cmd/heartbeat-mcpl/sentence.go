@@ -70,6 +70,8 @@ func meshSentence(e journal.Event) string {
 		return b.Agent + " was heard of"
 	case *journal.Message:
 		return fmt.Sprintf("%s wrote to %s: %s (%s)", b.From, strings.Join(b.To, ", "), text.Quote(b.Text), b.ID)
+	case *journal.Told:
+		return fmt.Sprintf("the host took message %s from %s (%s)", b.Message, b.From, b.EventID)
 	case *journal.Read:
 		return fmt.Sprintf("%s acknowledged %s", b.Agent, strings.Join(b.IDs, ", "))
 	}

@@ -32,6 +32,7 @@ func serve(ctx context.Context, s settings) error {
 		Log:     log,
 		Mesh:    mesh,
 		Pane:    panes(),
+		Home:    homeOf(s.journalDir),
 		Engine: engine.Options{
 			Zone:      zone,
 			Log:       log,

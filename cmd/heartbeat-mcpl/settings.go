@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -154,7 +155,9 @@ func systemZone() *time.Location {
 // lengthUnits are the units of lengths of time on the command line.
 var lengthUnits = map[string]time.Duration{"w": 7 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour, "m": time.Minute}
 
-var keepForm = regexp.MustCompile(`^([1-9][0-9]{0,5})(d|h|m|w)$`)
+var keepForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([1-9][0-9]{0,5})(d|h|m|w)$`)
+})
 
 // keeping is how long old events are kept, 0 for ever. A length that is none is warned about: keeping everything loses
 // nothing.
@@ -162,7 +165,7 @@ func (s *settings) keeping(log *slog.Logger) time.Duration {
 	if s.keep == "" {
 		return 0
 	}
-	m := keepForm.FindStringSubmatch(s.keep)
+	m := keepForm().FindStringSubmatch(s.keep)
 	if m == nil {
 		log.Warn(fmt.Sprintf("HEARTBEAT_KEEP (or --keep) %q is no length (give a number and w, d, h or m, such as 90d): everything is kept", s.keep))
 		return 0

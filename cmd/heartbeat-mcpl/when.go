@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 	"time"
 
 	"heartbeat-mcpl/rpc/tools"
 )
 
 // agoForm is a length of time before now: 90m, 36h, 7d, 2w.
-var agoForm = regexp.MustCompile(`^(\d{1,6})(m|h|d|w)$`)
+var agoForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\d{1,6})(m|h|d|w)$`)
+})
 
 // parseWhen reads a point in time as a flag gives it: ISO 8601, without an offset in the zone, or a length before now.
 func parseWhen(flag, value string, zone *time.Location, now time.Time) (time.Time, error) {
-	if m := agoForm.FindStringSubmatch(value); m != nil {
+	if m := agoForm().FindStringSubmatch(value); m != nil {
 		n, err := strconv.Atoi(m[1])
 		if err == nil {
 			return now.Add(-time.Duration(n) * lengthUnits[m[2]]), nil
@@ -27,7 +30,9 @@ func parseWhen(flag, value string, zone *time.Location, now time.Time) (time.Tim
 	return at, nil
 }
 
-var dayForm = regexp.MustCompile(`^\d{4}-?\d{2}-?\d{2}$`)
+var dayForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\d{4}-?\d{2}-?\d{2}$`)
+})
 
 // span is the time that --since and --until let through, in Unix milliseconds; 0: no bound.
 type span struct{ since, until int64 }
@@ -47,7 +52,7 @@ func parseSpan(since, until string, zone *time.Location) (s span, err error) {
 			return s, err
 		}
 		s.until = at.UnixMilli()
-		if dayForm.MatchString(until) { // a day holds its whole day
+		if dayForm().MatchString(until) { // a day holds its whole day
 			s.until = at.AddDate(0, 0, 1).UnixMilli() - 1
 		}
 	}

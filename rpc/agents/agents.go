@@ -42,6 +42,8 @@ type Host interface {
 	Remember(agent, pane string)
 	// Letters says which messages wait: they are pushed, or offered to be polled.
 	Letters(unread []projection.Letter)
+	// Pushing says whether the host lets wakes through.
+	Pushing() bool
 }
 
 // Options are what a Service needs to know.
@@ -50,6 +52,7 @@ type Options struct {
 	Host Host
 	Zone *time.Location
 	Log  *slog.Logger
+	Home string   // tells this server's sessions from those of others
 	Pane Prompter // wakes an agent in a terminal's pane; nil: there is none
 }
 
@@ -63,15 +66,24 @@ type Service struct {
 	presence projection.Agent // as it was announced last
 	stop     chan struct{}    // ends the following of the mesh
 	ended    sync.WaitGroup
-	sent     []time.Time // of the last minute
-	wake     chan int    // how many messages wait, for the pane
+	sent     []time.Time   // of the last minute
+	wake     chan int      // how many messages wait, for the pane
+	resumed  chan struct{} // closed once Resume is done
+	ctx      context.Context
+	cancel   context.CancelFunc // ends what is under way when the service is closed
 }
 
 // New makes a service for an agent that takes no part yet.
-func New(o Options) *Service { return &Service{o: o, wake: make(chan int, 1)} }
+func New(o Options) *Service {
+	s := &Service{o: o, wake: make(chan int, 1), resumed: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
 
-// Resume goes on as the agent that took part before this process began, if its presence is not stale.
+// Resume goes on as the agent that took part before this process began, if its presence is not stale. Call it once, also
+// with no name.
 func (s *Service) Resume(agent, pane string) {
+	defer close(s.resumed)
 	if agent == "" {
 		return
 	}
@@ -112,6 +124,9 @@ func (s *Service) look() {
 	s.mu.Lock()
 	agent := s.agent
 	s.mu.Unlock()
+	if agent == "" {
+		return
+	}
 	unread, err := s.o.Mesh.Inbox(agent)
 	if err != nil {
 		s.o.Log.Warn("the inbox cannot be read", "err", err)
@@ -127,6 +142,7 @@ func (s *Service) look() {
 
 // Close ends the following of the mesh.
 func (s *Service) Close() {
+	s.cancel()
 	s.mu.Lock()
 	if s.stop != nil {
 		close(s.stop)
@@ -147,6 +163,13 @@ func (s *Service) Take(ids []string) {
 	if _, err := s.o.Mesh.Acknowledge(agent, ids); err != nil {
 		s.o.Log.Warn("messages could not be acknowledged", "err", err)
 	}
+	s.look()
+}
+
+// Refresh tells the host what waits now: it is about to be asked.
+func (s *Service) Refresh() {
+	<-s.resumed
+	s.look()
 }
 
 // errNobody says that the session has not checked in.

@@ -1,6 +1,7 @@
 package agents
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -50,12 +51,21 @@ func (s *Service) checkIn(arguments json.RawMessage) Reply {
 	if err != nil {
 		return refused(err)
 	}
-	a := projection.Agent{ID: args.Agent, Role: args.Role, Repo: args.Repo, Caps: args.Caps, Status: args.Status, TTLMs: args.TTL.Milliseconds()}
+	a := projection.Agent{ID: args.Agent, Role: args.Role, Repo: args.Repo, Caps: args.Caps, Status: args.Status, TTLMs: args.TTL.Milliseconds(), Home: s.o.Home}
 	data := map[string]any{"agent_id": a.ID, "confirmed": args.Confirm, "ttl_seconds": a.TTLMs / 1000, "stale_at": nil, "notes": append([]string{}, notes...)}
 	if !args.Confirm {
 		return Reply{Text: withNotes("Preview, nothing was announced: "+describe(a)+" would be announced to the mesh, and be stale after "+text.Seconds(a.TTLMs)+
 			" s without a mesh call. Call again with confirm true to check in.", notes), Structured: data}
 	}
+	s.renews(&a)
+	if all, err := s.o.Mesh.Agents(); err == nil {
+		for _, other := range all {
+			if other.ID == a.ID && other.Home != a.Home {
+				notes = append(notes, "Another session was here as "+a.ID+": both have that name now, and one inbox. Take a name of your own if that is not you.")
+			}
+		}
+	}
+	data["notes"] = append([]string{}, notes...)
 	here, err := s.o.Mesh.CheckIn(a)
 	if err != nil {
 		return failed(err)
@@ -66,6 +76,19 @@ func (s *Service) checkIn(arguments json.RawMessage) Reply {
 	return Reply{Text: withNotes("Checked in: "+describe(here)+". Stale at "+text.Agent(here.StaleMs(), s.o.Zone)+" unless a mesh call renews it.", notes), Structured: data}
 }
 
+// renews keeps what an agent that checks in again does not say anew.
+func (s *Service) renews(a *projection.Agent) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.presence.ID != a.ID {
+		return
+	}
+	a.Role, a.Repo, a.Status = cmp.Or(a.Role, s.presence.Role), cmp.Or(a.Repo, s.presence.Repo), cmp.Or(a.Status, s.presence.Status)
+	if a.Caps == nil {
+		a.Caps = s.presence.Caps
+	}
+}
+
 func withNotes(said string, notes []string) string {
 	return strings.Join(append([]string{said}, notes...), "\n")
 }
@@ -73,10 +96,13 @@ func withNotes(said string, notes []string) string {
 // describe is an agent in one line.
 func describe(a projection.Agent) string {
 	line := a.ID
-	for _, part := range []struct{ name, value string }{{"role", a.Role}, {"repo", a.Repo}, {"caps", strings.Join(a.Caps, ", ")}, {"status", a.Status}} {
+	for _, part := range []struct{ name, value string }{{"role", a.Role}, {"repo", a.Repo}, {"caps", strings.Join(a.Caps, ", ")}} {
 		if part.value != "" {
-			line += fmt.Sprintf(" | %s %s", part.name, text.OneLine(part.value))
+			line += fmt.Sprintf(" | %s %s", part.name, strings.ReplaceAll(text.OneLine(part.value), "|", "¦"))
 		}
+	}
+	if a.Status != "" {
+		line += " | status " + text.Quote(a.Status)
 	}
 	return line
 }
@@ -238,5 +264,8 @@ func (s *Service) acknowledge(arguments json.RawMessage) Reply {
 		return failed(err)
 	}
 	s.look()
+	if n < len(ids) {
+		notes = append(notes, "The others do not wait: they were acknowledged before, or never came.")
+	}
 	return Reply{Text: withNotes(fmt.Sprintf("Acknowledged %d of %d.", n, len(ids)), notes), Structured: map[string]any{"acknowledged": n, "notes": append([]string{}, notes...)}}
 }

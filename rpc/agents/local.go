@@ -18,7 +18,7 @@ func NewLocal(m *recovery.Mesh) *Local { return &Local{m} }
 // CheckIn is [Mesh.CheckIn].
 func (l *Local) CheckIn(a projection.Agent) (here projection.Agent, err error) {
 	err = l.mesh.Append(func(*projection.Mesh, int64) ([]journal.Body, error) {
-		return []journal.Body{&journal.Present{Agent: a.ID, Role: a.Role, Repo: a.Repo, Caps: a.Caps, Status: a.Status, TTLMs: a.TTLMs}}, nil
+		return []journal.Body{&journal.Present{Agent: a.ID, Role: a.Role, Repo: a.Repo, Caps: a.Caps, Status: a.Status, TTLMs: a.TTLMs, Home: a.Home}}, nil
 	})
 	if err == nil {
 		err = l.mesh.Read(func(m *projection.Mesh) { here, _ = m.Agent(a.ID, m.TimeMs) })
@@ -94,4 +94,7 @@ func (l *Local) Acknowledge(agent string, ids []string) (n int, err error) {
 func (l *Local) Follow(_ string, stop <-chan struct{}, changed func()) { l.mesh.Follow(stop, changed) }
 
 // Close is [Mesh.Close].
-func (l *Local) Close() error { return nil }
+func (l *Local) Close() error {
+	l.mesh.Close()
+	return nil
+}

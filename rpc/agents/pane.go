@@ -39,10 +39,10 @@ func (s *Service) prompt(stop <-chan struct{}) {
 		s.mu.Lock()
 		pane := s.pane
 		s.mu.Unlock()
-		if pane == "" || waiting <= told {
+		if pane == "" || waiting <= told || s.o.Host.Pushing() {
 			continue
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), promptLimit)
+		ctx, cancel := context.WithTimeout(s.ctx, promptLimit)
 		err := s.o.Pane.Prompt(ctx, pane, promptText(waiting))
 		cancel()
 		switch {

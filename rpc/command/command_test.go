@@ -52,6 +52,8 @@ func TestErrorsSayWhatWouldBeRight(t *testing.T) {
 		"every 10x look":     `"x" is no unit of time`,
 		"every -10m look":    "give a number with its unit",
 		"every 40000d look":  "100 years (36525 days) are the most",
+		"every 10m30 look":   "give a number with its unit",
+		"every 10m: look":    "give a number with its unit",
 		"pause now":          `pause takes nothing behind it, and was given "now"`,
 		"evry 10m look":      `"evry" is no command; did you mean every?`,
 		"please wake me up":  "is no command; did you mean",

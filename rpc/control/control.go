@@ -205,7 +205,7 @@ func Call(journalDir, tool string, arguments any) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if err := conn.SetDeadline(time.Now().Add(2 * callLimit)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(callLimit + 2*time.Second)); err != nil {
 		return Answer{}, err
 	}
 	if _, err := conn.Write(append(line, '\n')); err != nil {
@@ -213,7 +213,7 @@ func Call(journalDir, tool string, arguments any) (Answer, error) {
 	}
 	var answer Answer
 	if err := json.NewDecoder(conn).Decode(&answer); err != nil {
-		return Answer{}, fmt.Errorf("the server ended before it answered: %w", err)
+		return Answer{}, fmt.Errorf("the server did not answer; what was asked may still be done: %w", err)
 	}
 	return answer, nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/sourcegraph/jsonrpc2"
 
@@ -69,11 +70,13 @@ func (v verdict) duplicate() bool {
 }
 
 // emptyContent are the words of a host that does not take a push without content.
-var emptyContent = regexp.MustCompile(`(?i)^\W*empty\W*$|\bempty[_ -]?(content|payload|text|message|body|push|event)|\b(content|payload|text|body)\b.*\bempty\b|\bno (content|payload|text)\b`)
+var emptyContent = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)^\W*empty\W*$|\bempty[_ -]?(content|payload|text|message|body|push|event)|\b(content|payload|text|body)\b.*\bempty\b|\bno (content|payload|text)\b`)
+})
 
 // empty says whether the host refused a silent heartbeat because it has no text (SPEC 7.2).
 func (v verdict) empty() bool {
-	return v.code == jsonrpc2.CodeInvalidParams || v.code == 0 && emptyContent.MatchString(v.reason)
+	return v.code == jsonrpc2.CodeInvalidParams || v.code == 0 && emptyContent().MatchString(v.reason)
 }
 
 // answered takes in what came of a push.
@@ -90,7 +93,7 @@ func (e *Engine) answered(f *flight, a wire.Answer) {
 		delete(e.flights, f.eventID)
 	}
 	if v.taken && v.inferenceID != "" {
-		e.turnBegan(v.inferenceID)
+		e.turnBegan(v.inferenceID, false)
 	}
 	if f.id == "" {
 		e.beatAnswered(f, v, a.Late)

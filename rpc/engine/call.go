@@ -81,8 +81,7 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 			answer(e.standby(tool, arguments, t))
 			return
 		}
-		e.store.TakeInEdits(e.now())
-		e.takenIn()
+		e.lookAtFiles()
 		r := t.call(e, arguments)
 		if r.document != nil {
 			e.then(func(saved error) {
@@ -330,6 +329,9 @@ func (e *Engine) waiting(overdue int, all []projection.Reminder) string {
 	}
 	if blocked := e.blocked(); blocked != "" {
 		return "Reminders that are due wait: " + blocked + "."
+	}
+	if e.busy() {
+		return "Reminders that are due wait until the turn that runs has ended."
 	}
 	for _, r := range all {
 		if _, held := e.refused[r.ID]; held {

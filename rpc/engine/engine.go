@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -62,6 +63,8 @@ type Engine struct {
 	store       *recovery.Store     // nil: another server holds the journal
 	held        *journal.HeldError  // who, then
 	policy      mcpl.Policy         // what this connection's host allows
+	pushing     atomic.Bool         // the host lets wakes through; read by anybody
+	looked      bool                // the files were looked at in this turn
 	initialized bool                // the handshake was done
 	after       []func(saved error) // what waits for the commit of this turn
 	next        []func()            // what the loop handed to its own next turn
@@ -74,6 +77,7 @@ type Engine struct {
 	flushed  chan struct{} // a writing of the views ended
 	flushing bool
 	lastWork time.Time // of the last writing's begin
+	timer    *time.Timer
 	changes  changes
 	letters  letters
 	turns    turns     // that run on the host, as far as it tells (SPEC 11.3)
@@ -123,6 +127,8 @@ func (e *Engine) do(f func()) bool {
 func (e *Engine) Run(ctx context.Context, reason func() string) error {
 	defer close(e.done)
 	e.clock = newClock(e.o.Wall)
+	e.timer = time.NewTimer(0)
+	defer e.timer.Stop()
 	e.tryOpen()
 	for ctx.Err() == nil {
 		e.turn(ctx)
@@ -141,12 +147,12 @@ func (e *Engine) Run(ctx context.Context, reason func() string) error {
 
 // turn waits for something to do and does all of it.
 func (e *Engine) turn(ctx context.Context) {
-	timer := time.NewTimer(e.untilNext())
-	defer timer.Stop()
+	e.looked = false
+	e.timer.Reset(e.untilNext())
 	select {
 	case f := <-e.inbox:
 		f()
-	case <-timer.C:
+	case <-e.timer.C:
 	case <-e.flushed:
 		e.flushing = false
 		e.store.EndFlush()
@@ -154,6 +160,7 @@ func (e *Engine) turn(ctx context.Context) {
 		return
 	}
 	e.drain()
+	e.pushing.Store(e.policy.Blocked() == "")
 	if e.store == nil {
 		e.tryOpen()
 	} else {
@@ -180,6 +187,12 @@ func (e *Engine) drain() {
 		}
 	}
 }
+
+// Pushing says whether the host lets wakes through. It may be called by anybody.
+func (e *Engine) Pushing() bool { return e.pushing.Load() }
+
+// Held says who held the journal, once Run has returned; nil: this process did.
+func (e *Engine) Held() *journal.HeldError { return e.held }
 
 // commit appends what the turn recorded and then lets out what waits for it.
 func (e *Engine) commit() {
@@ -302,6 +315,15 @@ func (e *Engine) record(bodies ...journal.Body) {
 		case *journal.Clock:
 			e.rebuildQueue()
 		}
+	}
+}
+
+// lookAtFiles takes in what a person changed in the views, once a turn.
+func (e *Engine) lookAtFiles() {
+	if !e.looked {
+		e.looked = true
+		e.store.TakeInEdits(e.now())
+		e.takenIn()
 	}
 }
 

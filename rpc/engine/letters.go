@@ -56,7 +56,7 @@ func (e *Engine) pushLetters() {
 	for _, l := range e.letters.unread {
 		p := e.letters.pushed[l.ID]
 		if p == nil {
-			p = &letterPush{}
+			p = &letterPush{taken: e.state().Told(l.ID)}
 			e.letters.pushed[l.ID] = p
 		}
 		if p.out || p.taken || p.refused > 0 && time.Since(p.at) < letterRetry {
@@ -96,8 +96,11 @@ func (e *Engine) pushLetter(l projection.Letter, p *letterPush) {
 		v := judge(a)
 		p.out, p.at = false, time.Now()
 		if p.taken = p.taken || v.taken || v.duplicate(); p.taken {
+			if e.store != nil && !e.state().Told(l.ID) {
+				e.record(&journal.Told{Message: l.ID, From: l.From, EventID: f.eventID, InferenceID: v.inferenceID})
+			}
 			if v.inferenceID != "" {
-				e.turnBegan(v.inferenceID)
+				e.turnBegan(v.inferenceID, false)
 			}
 			return
 		}
@@ -116,6 +119,9 @@ func (e *Engine) pushLetter(l projection.Letter, p *letterPush) {
 func (e *Engine) polledLetters(now int64) []polledEvent {
 	var all []polledEvent
 	for _, l := range e.letters.unread {
+		if e.state().Told(l.ID) {
+			continue // a wake is taken once (SPEC 10.6)
+		}
 		all = append(all, polledEvent{
 			Kind: "alert", EventID: "mesh-" + l.ID, SourceType: "mesh", SourceName: "Agent mesh", Title: "Message from " + l.From,
 			Content: cutBytes(text.Letter(l, now, e.o.Zone), mostContent), Severity: "normal", SuggestedTone: "calm and brief",

@@ -128,7 +128,7 @@ func (e *Engine) polledReminder(r *projection.Reminder, now int64) polledEvent {
 	case r.EveryMs > 0:
 		p.Metrics["repeats_every"] = text.Seconds(r.EveryMs) + " s"
 	case r.Cron != "":
-		p.Metrics["repeats_by_cron"] = cutBytes(r.Cron, 40)
+		p.Metrics["repeats_by_cron"] = text.Cut(r.Cron, 50)
 	}
 	return p
 }

@@ -6,6 +6,7 @@ import (
 )
 
 const (
+	turnSoon  = 5 * time.Second  // a turn that a push is said to have begun, and whose beginning the host does not tell, is none after that
 	turnLimit = 10 * time.Minute // a turn whose end is never told counts as ended then (SPEC 11.3)
 	mostEnded = 1000             // ended turns that are remembered, so that what is told late or twice changes nothing
 )
@@ -13,8 +14,14 @@ const (
 // turns are those that run on the host, as far as it tells: a host tells each beginning, and one end on every way out that
 // it controls, best effort, without an order (MCPL 0.5, section 10.5).
 type turns struct {
-	running map[string]time.Time // since when
+	running map[string]turn
 	ended   map[string]struct{}
+}
+
+// turn is one that runs.
+type turn struct {
+	since time.Time
+	told  bool // the host told its beginning; else only a push's answer did
 }
 
 // Lifecycle takes an inference/lifecycle notification.
@@ -31,28 +38,28 @@ func (e *Engine) Lifecycle(params json.RawMessage) {
 		if !e.policy.Idle() {
 			return
 		}
-		switch p.Phase {
-		case "started":
-			e.turnBegan(p.InferenceID)
-		case "completed", "aborted", "failed":
-			e.turnEnded(p.InferenceID)
-		default:
-			e.o.Log.Info("an inference/lifecycle phase that is not known here is ignored", "phase", p.Phase)
+		if p.Phase == "started" {
+			e.turnBegan(p.InferenceID, true)
+			return
 		}
+		e.turnEnded(p.InferenceID) // completed, aborted, failed, and whatever else is no beginning
 	})
 }
 
 // turnBegan holds wakes until the turn's end. A push that was taken tells the turn that it begins, before the host does.
-func (e *Engine) turnBegan(id string) {
+func (e *Engine) turnBegan(id string, told bool) {
 	if _, over := e.turns.ended[id]; over || !e.policy.Idle() {
 		return
 	}
 	if e.turns.running == nil {
-		e.turns.running = map[string]time.Time{}
+		e.turns.running = map[string]turn{}
 	}
-	if _, runs := e.turns.running[id]; !runs {
-		e.turns.running[id] = time.Now()
+	t, runs := e.turns.running[id]
+	if !runs {
+		t.since = time.Now()
 	}
+	t.told = t.told || told
+	e.turns.running[id] = t
 }
 
 func (e *Engine) turnEnded(id string) {
@@ -65,8 +72,11 @@ func (e *Engine) turnEnded(id string) {
 
 // expireTurns ends turns whose end was never told.
 func (e *Engine) expireTurns() {
-	for id, since := range e.turns.running {
-		if time.Since(since) >= turnLimit {
+	for id, t := range e.turns.running {
+		if !t.told && time.Since(t.since) >= turnSoon {
+			delete(e.turns.running, id)
+		}
+		if time.Since(t.since) >= turnLimit {
 			e.o.Log.Warn("the host never told the end of a turn: wakes are held no longer", "inference", id)
 			e.turnEnded(id)
 		}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"heartbeat-mcpl/projection"
 )
@@ -20,7 +21,9 @@ var lengthUnits = map[string]int64{
 }
 
 // lengthPart is one number with its unit.
-var lengthPart = regexp.MustCompile(`^\s*(?:and\s+)?(\d{1,12}(?:\.\d{1,9})?|\.\d{1,9})\s*([a-z]+)\s*,?`)
+var lengthPart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*(?:and\s+)?(\d{1,12}(?:\.\d{1,9})?|\.\d{1,9})\s*([a-z]+)\s*,?`)
+})
 
 var errLength = errors.New("give a number with its unit, such as 90s, 10m, 2h, 1d, 1.5h or 1h30m")
 
@@ -37,11 +40,12 @@ func ParseLength(text string) (int64, error) {
 // CutLength reads the length of time that text begins with, and returns what follows it.
 func CutLength(text string) (ms int64, rest string, err error) {
 	var total float64
+	tight := false
 	rest = text
 	for parts := 0; ; parts++ {
-		m := lengthPart.FindStringSubmatchIndex(strings.ToLower(rest))
+		m := lengthPart().FindStringSubmatchIndex(strings.ToLower(rest))
 		if m == nil || len(strings.ToLower(rest)) != len(rest) {
-			if parts == 0 {
+			if parts == 0 || tight && rest != "" { // 10m30, 10m:
 				return 0, text, errLength
 			}
 			break
@@ -50,6 +54,8 @@ func CutLength(text string) (ms int64, rest string, err error) {
 		switch {
 		case !known && parts == 0:
 			return 0, text, fmt.Errorf("%q is no unit of time; %w", cut(rest[m[4]:m[5]], 20), errLength)
+		case !known && tight:
+			return 0, text, errLength
 		case !known:
 			return roundMs(total), rest, bounded(total)
 		}
@@ -58,6 +64,7 @@ func CutLength(text string) (ms int64, rest string, err error) {
 			return 0, text, errLength
 		}
 		total += n * float64(unit)
+		tight = m[1] == m[5] // nothing separates what follows
 		rest = rest[m[1]:]
 	}
 	return roundMs(total), rest, bounded(total)

@@ -11,11 +11,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/rpc/rawjson"
 )
 
 // ErrNotObject says that a call's arguments are no JSON object (SPEC 4.6).
@@ -76,7 +78,7 @@ func ParseAdd(arguments json.RawMessage, zone *time.Location) (a AddArgs, notes 
 	if err != nil {
 		return a, nil, err
 	}
-	a.Message, a.Title, a.URL = c.plain("message"), c.plain("title"), c.plain("url")
+	a.Message, a.Title, a.URL = c.plain("message"), c.line("title"), c.line("url")
 	if a.URL != "" && !projection.IsWebURL(a.URL) {
 		c.problem("url must be an absolute http or https URL, not %s", strconv.Quote(cut(a.URL, 60)))
 	}
@@ -188,7 +190,7 @@ type CheckInArgs struct {
 }
 
 // nameForm is what agents are called: it may stand in a header, in an address and in a subject.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var nameForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`) })
 
 const mostCaps = 32
 
@@ -203,7 +205,7 @@ func ParseCheckIn(arguments json.RawMessage) (a CheckInArgs, notes []string, err
 		c.problem("caps may have %d members at most", mostCaps)
 	}
 	for _, capability := range a.Caps {
-		if !nameForm.MatchString(capability) {
+		if !nameForm().MatchString(capability) {
 			c.problem("caps: %s is no name: letters, digits, dots, dashes and underscores, at most 64", strconv.Quote(cut(capability, 40)))
 		}
 	}
@@ -264,7 +266,7 @@ func (c *call) isTrue(name string) bool {
 // name is an optional text that is a name.
 func (c *call) name(name string) string {
 	text := c.plain(name)
-	if text != "" && !nameForm.MatchString(text) {
+	if text != "" && !nameForm().MatchString(text) {
 		c.problem("%s %s is no name: letters, digits, dots, dashes and underscores, at most 64", name, strconv.Quote(cut(text, 40)))
 		return ""
 	}
@@ -358,30 +360,20 @@ func membersOf(arguments json.RawMessage) ([]member, error) {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
-	dec := json.NewDecoder(bytes.NewReader(arguments))
-	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
+	raw, isObject := rawjson.Members(arguments)
+	if !isObject {
 		return nil, ErrNotObject
 	}
-	var members []member
-	at := map[string]int{}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, ErrNotObject
-		}
-		var value json.RawMessage
-		if err := dec.Decode(&value); err != nil {
-			return nil, ErrNotObject
-		}
-		i, again := at[name.(string)]
-		if !again {
+	members := make([]member, 0, len(raw))
+	for _, m := range raw {
+		i := slices.IndexFunc(members, func(have member) bool { return have.name == m.Name })
+		if i < 0 {
 			i = len(members)
-			at[name.(string)] = i
-			members = append(members, member{name: name.(string)})
+			members = append(members, member{name: m.Name})
 		}
-		if string(value) != "null" {
-			members[i].differing = members[i].differing || members[i].value != nil && !bytes.Equal(members[i].value, value)
-			members[i].value = value
+		if string(m.Value) != "null" {
+			members[i].differing = members[i].differing || members[i].value != nil && !bytes.Equal(members[i].value, m.Value)
+			members[i].value = m.Value
 		}
 	}
 	return members, nil

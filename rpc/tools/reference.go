@@ -8,7 +8,7 @@ import (
 // Reference is the table in Markdown, as it stands in the README.
 func Reference() string {
 	var b strings.Builder
-	for _, t := range table {
+	for _, t := range table() {
 		fmt.Fprintf(&b, "#### `%s`\n\n%s\n\n", t.Name, t.Description)
 		if len(t.Args) == 0 {
 			continue

@@ -68,7 +68,7 @@ func TestEachCallIsAppliedOrRefusedWhole(t *testing.T) {
 		{"a delay in two forms", "reminder_add", `{"message":"x","in":"10m","inHours":1}`, "refused: in and inHours contradict each other: give one of them"},
 		{"a calendar", "reminder_add", `{"message":"x","cron":"0 9 * * 1-5","timeZone":"Europe/Berlin","count":5}`, "ok"},
 		{"a calendar and a delay", "reminder_add", `{"message":"x","cron":"0 9 * * *","in":"5m"}`, "refused: cron says when, and contradicts a delay, atIso and an interval: give one of them"},
-		{"a calendar that is none", "reminder_add", `{"message":"x","cron":"@daily"}`, `refused: cron "@daily": give five fields: minute, hour, day of the month, month, day of the week, such as 0 9 * * 1-5`},
+		{"a calendar that is none", "reminder_add", `{"message":"x","cron":"@daily"}`, `refused: cron "@daily": give five fields, each in its range: minute (0-59), hour (0-23), day of the month (1-31), month (1-12), day of the week (0-6, SUN-SAT), such as 0 9 * * 1-5`},
 		{"a zone that is none", "reminder_add", `{"message":"x","cron":"0 9 * * *","timeZone":"Mars/Olympus"}`, `refused: timeZone "Mars/Olympus" is no time zone: give an IANA name such as Europe/Berlin`},
 		{"a zone without a calendar", "reminder_add", `{"message":"x","in":"5m","timeZone":"UTC"}`, "refused: timeZone is cron's: give cron, too, or a time with its offset in atIso"},
 		{"an end of what does not repeat", "reminder_add", `{"message":"x","in":"5m","count":2}`, "refused: until and count end a recurring reminder: give an interval or cron, too"},

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -14,16 +15,18 @@ const mostTimeText = 100
 
 // isoForm is ISO 8601's extended and basic form, a date alone or with a time; seconds, fraction and offset may be left out.
 // Behind it may stand a zone in brackets, as this server prints times (RFC 9557).
-var isoForm = regexp.MustCompile(`^(\d{4})(-?)(\d{2})(-?)(\d{2})` +
-	`(?:[Tt ](\d{2})(?:(:?)(\d{2})(?:(:?)(\d{2})(?:[.,](\d{1,9}))?)?)?\s?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?` +
-	`(?: ?\[([^\[\]]+)\])?$`)
+var isoForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(\d{4})(-?)(\d{2})(-?)(\d{2})` +
+		`(?:[Tt ](\d{2})(?:(:?)(\d{2})(?:(:?)(\d{2})(?:[.,](\d{1,9}))?)?)?\s?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?` +
+		`(?: ?\[([^\[\]]+)\])?$`)
+})
 
 var errForm = errors.New("give a time in ISO 8601, such as 2026-10-10T08:30:00-07:00 or 2026-10-10T08:30")
 
 // ParseTime reads a time in ISO 8601 or RFC 3339 (SPEC 5.4). Without an offset it is in the zone: a time that a change of
 // the clocks skips moves forward by what was skipped, one that comes twice is the earlier.
 func ParseTime(text string, zone *time.Location) (time.Time, error) {
-	m := isoForm.FindStringSubmatch(strings.TrimSpace(text))
+	m := isoForm().FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil || len(text) > mostTimeText || m[2] != m[4] || m[10] != "" && m[7] != m[9] {
 		return time.Time{}, errForm
 	}

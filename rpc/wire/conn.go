@@ -7,7 +7,6 @@
 package wire
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +20,8 @@ import (
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
+
+	"heartbeat-mcpl/rpc/rawjson"
 )
 
 // Errors that callers tell apart.
@@ -180,7 +181,7 @@ func (h handler) Handle(_ context.Context, rpc *jsonrpc2.Conn, req *jsonrpc2.Req
 	var reply *Reply
 	if !req.Notif {
 		c.requests.Add(1)
-		reply = &Reply{c: c, rpc: rpc, id: req.ID}
+		reply = &Reply{c: c, id: req.ID}
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -200,7 +201,6 @@ func (h handler) Handle(_ context.Context, rpc *jsonrpc2.Conn, req *jsonrpc2.Req
 // Reply answers one request, exactly once, from any goroutine, without blocking.
 type Reply struct {
 	c    *Conn
-	rpc  *jsonrpc2.Conn
 	id   jsonrpc2.ID
 	done atomic.Bool
 }
@@ -212,7 +212,7 @@ func (r *Reply) Result(v any) {
 		r.Error(jsonrpc2.CodeInternalError, "the result cannot be encoded: "+err.Error(), nil)
 		return
 	}
-	r.send(raw, &jsonrpc2.Response{ID: r.id, Result: &placeholder})
+	r.send("result", raw)
 }
 
 // Error answers with an error; data may be nil.
@@ -223,7 +223,22 @@ func (r *Reply) Error(code int64, message string, data any) {
 			e.Data = (*json.RawMessage)(&raw)
 		}
 	}
-	r.send(nil, &jsonrpc2.Response{ID: r.id, Error: e})
+	raw, err := encode(e)
+	if err != nil {
+		raw = []byte(`{"code":-32603,"message":"internal error"}`)
+	}
+	r.send("error", raw)
+}
+
+func (r *Reply) send(name string, value json.RawMessage) {
+	if !r.done.CompareAndSwap(false, true) {
+		r.c.o.Log.Error("a request was answered twice; the second answer is dropped", "id", r.id.String())
+		return
+	}
+	defer r.c.requests.Done()
+	if err := r.c.stream.answer(r.id, name, value); err != nil && !errors.Is(err, ErrClosed) {
+		r.c.o.Log.Error("an answer could not be sent", "err", err)
+	}
 }
 
 // Hold takes the request out of those that are awaited, and returns its id: it is answered much later, with [Conn.Answer],
@@ -240,35 +255,9 @@ func (r *Reply) Hold() json.RawMessage {
 	return id
 }
 
-// placeholder stands for a result that the stream puts in, for the same reason as in [Conn.Call].
-var placeholder = json.RawMessage("0")
-
-func (r *Reply) send(result json.RawMessage, resp *jsonrpc2.Response) {
-	if !r.done.CompareAndSwap(false, true) {
-		r.c.o.Log.Error("a request was answered twice; the second answer is dropped", "id", r.id.String())
-		return
-	}
-	defer r.c.requests.Done()
-	if result != nil {
-		r.c.stream.putAside(r.id.String(), result)
-	}
-	if err := r.rpc.SendResponse(context.Background(), resp); err != nil && !errors.Is(err, jsonrpc2.ErrClosed) {
-		r.c.o.Log.Error("an answer could not be sent", "err", err)
-	}
-}
-
 // encode is JSON without the escapes that only HTML needs.
 func encode(v any) ([]byte, error) {
-	if raw, ok := v.(json.RawMessage); ok {
-		return raw, nil
-	}
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+	return rawjson.Append(nil, v)
 }
 
 // quiet lets jsonrpc2 talk to our log; what it says concerns only developers.

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/sourcegraph/jsonrpc2"
+
+	"heartbeat-mcpl/rpc/rawjson"
 )
 
 // stream is the object stream under jsonrpc2. It gives jsonrpc2 only messages that it cannot choke on: requests and
@@ -54,7 +56,29 @@ func newStream(in io.Reader, out *output, o Options, calls *callTable) *stream {
 }
 
 // message is what a line holds, its members as they stand. Keys are told apart by case; the last of a name counts.
-type message map[string]json.RawMessage
+type message struct{ version, id, method, params, result, err json.RawMessage }
+
+// messageOf reads a message's members; of those that are there twice the last counts.
+func messageOf(text []byte) (m message, isObject bool) {
+	members, isObject := rawjson.Members(text)
+	for _, one := range members {
+		switch one.Name {
+		case "jsonrpc":
+			m.version = one.Value
+		case "id":
+			m.id = one.Value
+		case "method":
+			m.method = one.Value
+		case "params":
+			m.params = one.Value
+		case "result":
+			m.result = one.Value
+		case "error":
+			m.err = one.Value
+		}
+	}
+	return m, isObject
+}
 
 // ReadObject gives jsonrpc2 the next message that it should see.
 func (s *stream) ReadObject(v any) error {
@@ -142,13 +166,12 @@ func (s *stream) line(text []byte) []byte {
 }
 
 func (s *stream) message(text []byte) []byte {
-	var m message
-	if text[0] != '{' || json.Unmarshal(text, &m) != nil {
+	m, isObject := messageOf(text)
+	if !isObject {
 		s.refuse(jsonrpc2.CodeInvalidRequest, "a message must be an object")
 		return nil
 	}
-	_, isRequest := m["method"]
-	if !isRequest && (m["result"] != nil || m["error"] != nil) {
+	if m.method == nil && (m.result != nil || m.err != nil) {
 		return s.response(m)
 	}
 	return s.request(m)
@@ -156,20 +179,20 @@ func (s *stream) message(text []byte) []byte {
 
 // request checks a request or notification and hands it on under an id of our own.
 func (s *stream) request(m message) []byte {
-	id, hasID := m["id"]
+	id, hasID := m.id, m.id != nil
 	if hasID && !isID(id) {
 		s.refuse(jsonrpc2.CodeInvalidRequest, "id must be a string or a number")
 		return nil
 	}
-	var method string
-	switch version, has := m["jsonrpc"]; {
-	case has && string(version) != `"2.0"`:
+	method, isText := rawjson.Text(m.method)
+	switch {
+	case m.version != nil && string(m.version) != `"2.0"`:
 		s.refuseRequest(id, `jsonrpc must be "2.0"`)
 		return nil
-	case m["method"] == nil:
+	case m.method == nil:
 		s.refuseRequest(id, "method is missing")
 		return nil
-	case m["method"][0] != '"' || json.Unmarshal(m["method"], &method) != nil:
+	case !isText:
 		s.refuseRequest(id, "method must be a string")
 		return nil
 	}
@@ -183,7 +206,7 @@ func (s *stream) request(m message) []byte {
 	s.mu.Lock()
 	s.counter++
 	n := s.counter
-	s.params[n] = m["params"]
+	s.params[n] = m.params
 	if hasID {
 		s.ids[n] = id
 	}
@@ -219,12 +242,12 @@ func (s *stream) paramsOf(req *jsonrpc2.Request) json.RawMessage {
 // response settles a call of ours. Responses are never answered, whatever is wrong with them.
 func (s *stream) response(m message) []byte {
 	var id string
-	if json.Unmarshal(m["id"], &id) != nil {
-		s.o.Log.Debug("a response to no call of this server is dropped", "id", string(m["id"]))
+	if json.Unmarshal(m.id, &id) != nil {
+		s.o.Log.Debug("a response to no call of this server is dropped", "id", string(m.id))
 		return nil
 	}
-	a := Answer{Result: m["result"]}
-	if raw := m["error"]; raw != nil && string(raw) != "null" {
+	a := Answer{Result: m.result}
+	if raw := m.err; raw != nil && string(raw) != "null" {
 		a = Answer{Err: errorOf(raw)}
 	}
 	known, open := s.calls.settle(id, a)
@@ -239,18 +262,18 @@ func (s *stream) response(m message) []byte {
 
 // errorOf reads an error object, mending what it lacks.
 func errorOf(raw json.RawMessage) *jsonrpc2.Error {
-	var m message
 	e := &jsonrpc2.Error{Code: jsonrpc2.CodeInternalError}
-	if json.Unmarshal(raw, &m) != nil {
+	if _, isObject := rawjson.Members(raw); !isObject {
 		e.Message = string(raw)
 		return e
 	}
 	var code float64
-	if json.Unmarshal(m["code"], &code) == nil && code == float64(int64(code)) {
+	if json.Unmarshal(rawjson.Get(raw, "code"), &code) == nil && code == float64(int64(code)) {
 		e.Code = int64(code)
 	}
-	if json.Unmarshal(m["message"], &e.Message) != nil {
-		e.Message = string(m["message"])
+	said := rawjson.Get(raw, "message")
+	if json.Unmarshal(said, &e.Message) != nil {
+		e.Message = string(said)
 	}
 	return e
 }
@@ -296,33 +319,28 @@ func (s *stream) takeAside(id string) json.RawMessage {
 	return value
 }
 
-// WriteObject queues a message: a call with its params, or a response with its result and the peer's own id.
+// WriteObject queues a call of ours with its params. Answers do not come this way ([stream.answer]).
 func (s *stream) WriteObject(obj any) error {
 	text, err := json.Marshal(obj)
 	if err != nil {
 		return err
 	}
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method json.RawMessage `json:"method"`
-		Error  json.RawMessage `json:"error"`
+	m, _ := messageOf(text)
+	id, isText := rawjson.Text(m.id)
+	if m.method == nil || !isText {
+		return fmt.Errorf("jsonrpc2 wrote what is no call: %s", text)
 	}
-	if err := json.Unmarshal(text, &m); err != nil {
-		return err
-	}
-	if m.Method != nil {
-		var id string
-		if err := json.Unmarshal(m.ID, &id); err != nil {
-			return err
-		}
-		return s.out.put(compose(m.ID, "method", m.Method, "params", s.takeAside(id)))
-	}
-	result := s.takeAside(string(m.ID))
-	id, err := s.peerID(m.ID)
+	return s.out.put(compose(m.id, "method", m.method, "params", s.takeAside(id)))
+}
+
+// answer queues the response to a request, under the peer's own id. It goes past jsonrpc2, which keeps nothing of a request
+// that its handler took, and would encode and decode each answer once more.
+func (s *stream) answer(ours jsonrpc2.ID, name string, value json.RawMessage) error {
+	id, err := s.peerID(json.RawMessage(ours.String()))
 	if err != nil {
 		return err
 	}
-	return s.out.put(compose(id, "result", result, "error", m.Error))
+	return s.out.put(compose(id, name, value, "", nil))
 }
 
 func (s *stream) peerID(ours json.RawMessage) (json.RawMessage, error) {

@@ -115,7 +115,7 @@ func TestBadInputNeverEndsTheSession(t *testing.T) {
 			`{"jsonrpc":"2.0","id":7,"error":{"code":-32603,"message":"internal error"}}` + "\n"},
 		{"a second answer is dropped", `{"jsonrpc":"2.0","id":7,"method":"twice"}`, `{"jsonrpc":"2.0","id":7,"result":1}` + "\n"},
 		{"an error with data", `{"jsonrpc":"2.0","id":7,"method":"error"}`,
-			`{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"as \u003casked\u003e","data":{"n":1}}}` + "\n"},
+			`{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"as <asked>","data":{"n":1}}}` + "\n"},
 		{"an answer after the input's end", `{"jsonrpc":"2.0","id":7,"method":"later"}`, `{"jsonrpc":"2.0","id":7,"result":"late"}` + "\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
