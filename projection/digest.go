@@ -28,8 +28,15 @@ func (c *Config) Digest() Digest {
 
 // toggle adds r to the set, or takes it out.
 func (d *Digest) toggle(r *Reminder) {
-	one := digest([]byte(r.ID), []byte(r.Message), []byte(r.Title), []byte(r.Severity), []byte(r.URL), []byte(r.Cron), []byte(r.Zone), r.Extra,
-		number(r.Until), number(int64(r.Left)), number(r.CreatedAt), number(r.FireAt), number(r.EveryMs))
+	text := make([]byte, 0, 512)
+	for _, f := range [...]string{r.ID, r.Message, r.Title, r.Severity, r.URL, r.Cron, r.Zone} {
+		text = append(binary.LittleEndian.AppendUint64(text, uint64(len(f))), f...)
+	}
+	text = append(binary.LittleEndian.AppendUint64(text, uint64(len(r.Extra))), r.Extra...)
+	for _, n := range [...]int64{r.Until, int64(r.Left), r.CreatedAt, r.FireAt, r.EveryMs} {
+		text = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, 8), uint64(n))
+	}
+	one := sha256.Sum256(text)
 	for i := range d {
 		d[i] ^= one[i]
 	}

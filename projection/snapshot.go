@@ -64,7 +64,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 			parts, weight = append(parts, snapshotData{}), 0
 		}
 		last := &parts[len(parts)-1]
-		last.Reminders = append(last.Reminders, r)
+		last.Reminders = append(last.Reminders, *r)
 		weight += r.weight()
 	}
 	bodies := make([]journal.Body, len(parts))

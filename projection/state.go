@@ -7,9 +7,10 @@
 package projection
 
 import (
-	"cmp"
 	"maps"
-	"slices"
+	"sort"
+
+	"github.com/tidwall/btree"
 
 	"heartbeat-mcpl/journal"
 )
@@ -105,18 +106,30 @@ type State struct {
 	Index       uint64 // of the last event applied
 	TimeMs      int64  // of the last event applied
 
-	told      map[string]bool  // messages of the mesh whose push was taken
-	acked     map[string]int64 // alerts about the files that were acknowledged, and until when
-	reminders map[string]*Reminder
-	texts     int64  // weight of all reminders, see weight
-	since     int64  // weight of the events since the last snapshot
-	digest    Digest // of all reminders
+	told      map[string]bool          // messages of the mesh whose push was taken
+	acked     map[string]int64         // alerts about the files that were acknowledged, and until when
+	reminders map[string]*Reminder     // each is replaced, never changed, but for its Attempt: a view may be made of them meanwhile
+	byTime    *btree.BTreeG[*Reminder] // soonest first
+	bySeq     *btree.BTreeG[*Reminder] // in the order of the view
+	texts     int64                    // weight of all reminders, see weight
+	since     int64                    // weight of the events since the last snapshot
+	digest    Digest                   // of all reminders
 }
 
 // New is the state of an empty journal.
 func New() *State {
-	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]bool{}, reminders: map[string]*Reminder{}}
+	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]bool{}, reminders: map[string]*Reminder{},
+		byTime: newIndex(func(a, b *Reminder) bool { return a.FireAt < b.FireAt || a.FireAt == b.FireAt && a.before(b) }),
+		bySeq:  newIndex((*Reminder).before)}
 }
+
+// newIndex is an index that one goroutine uses.
+func newIndex(less func(a, b *Reminder) bool) *btree.BTreeG[*Reminder] {
+	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true})
+}
+
+// before is the order of the view.
+func (r *Reminder) before(o *Reminder) bool { return r.Seq < o.Seq || r.Seq == o.Seq && r.ID < o.ID }
 
 // Reminder is the open reminder with that id. The pointer is the state's own: do not change it, do not keep it over an
 // Apply.
@@ -137,14 +150,28 @@ func (s *State) Each(f func(*Reminder) bool) {
 	}
 }
 
-// Reminders is a copy of all open reminders in the order in which they were added.
-func (s *State) Reminders() []Reminder {
-	all := make([]Reminder, 0, len(s.reminders))
-	for _, r := range s.reminders {
-		all = append(all, *r)
+// Reminders are all open reminders in the order in which they were added. What the view shows of them does not change later.
+func (s *State) Reminders() []*Reminder { return s.bySeq.Items() }
+
+// Soonest calls f for the open reminders, the soonest first, beginning behind after (nil: with the first), until f returns
+// false.
+func (s *State) Soonest(after *Reminder, f func(*Reminder) bool) {
+	if after == nil {
+		s.byTime.Scan(f)
+		return
 	}
-	slices.SortFunc(all, func(a, b Reminder) int { return cmp.Compare(a.Seq, b.Seq) })
-	return all
+	s.byTime.Ascend(after, func(r *Reminder) bool { return r == after || f(r) })
+}
+
+// Behind is how many open reminders come behind after (nil: all) in the order of [State.Soonest].
+func (s *State) Behind(after *Reminder) int {
+	if after == nil {
+		return s.byTime.Len()
+	}
+	return s.byTime.Len() - sort.Search(s.byTime.Len(), func(i int) bool {
+		r, _ := s.byTime.GetAt(i)
+		return s.byTime.Less(after, r)
+	})
 }
 
 // HeartbeatDue is when the next heartbeat falls due; false while it is paused.
@@ -317,17 +344,20 @@ func (s *State) applyRefuse(b *journal.Refuse, now int64) {
 
 func (s *State) applyClock(b *journal.Clock) {
 	s.AnchorMs -= b.ShiftMs
-	for _, r := range s.reminders {
+	for _, r := range s.Reminders() {
 		if r.EveryMs > 0 && !r.Fixed {
-			s.digest.toggle(r)
-			r.FireAt -= b.ShiftMs
-			s.digest.toggle(r)
+			moved := *r
+			moved.FireAt -= b.ShiftMs
+			s.remove(r.ID)
+			s.insert(&moved)
 		}
 	}
 }
 
 func (s *State) insert(r *Reminder) {
 	s.reminders[r.ID] = r
+	s.byTime.Set(r)
+	s.bySeq.Set(r)
 	s.digest.toggle(r)
 	s.texts += r.weight()
 }
@@ -338,6 +368,8 @@ func (s *State) remove(id string) {
 		return
 	}
 	delete(s.reminders, id)
+	s.byTime.Delete(r)
+	s.bySeq.Delete(r)
 	s.digest.toggle(r)
 	s.texts -= r.weight()
 }

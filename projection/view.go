@@ -46,19 +46,20 @@ func ConfigView(c Config, ref ViewRef) []byte {
 // RemindersView is the bytes of heartbeat-reminders.json (SPEC 2.2). Each entry says as journalIndex which event's state the
 // view shows (0 leaves it out): so a view that lost an entry to a person differs from one that is merely old, which has
 // the same entries and another index (SPEC 2.5).
-func RemindersView(all []Reminder, index uint64) []byte {
+func RemindersView(all []*Reminder, index uint64) []byte {
 	if len(all) == 0 {
 		return []byte("[]\n")
 	}
 	var b bytes.Buffer
 	b.WriteString("[")
+	b.Grow(len(all) * 192) // of a short one
 	w := objectWriter{b: &b, indent: "    "}
 	for i := range all {
 		if i > 0 {
 			b.WriteByte(',')
 		}
 		b.WriteString("\n  ")
-		w.reminder(&all[i], index)
+		w.reminder(all[i], index)
 	}
 	b.WriteString("\n]\n")
 	return b.Bytes()
@@ -158,6 +159,9 @@ func seconds(ms int64) []byte {
 
 // quote is text as a JSON string, without the escapes that only HTML needs.
 func quote(text string) []byte {
+	if isPlain(text) {
+		return append(append(append(make([]byte, 0, len(text)+2), '"'), text...), '"')
+	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
@@ -168,4 +172,14 @@ func quote(text string) []byte {
 		return []byte(`""`) // a string always encodes
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// isPlain says whether text is ASCII that JSON writes as it is.
+func isPlain(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= utf8.RuneSelf-1 || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }

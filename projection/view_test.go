@@ -24,7 +24,7 @@ func TestViewsHaveTheShapeOfTheNodeServer(t *testing.T) {
 	if got != want {
 		t.Errorf("config view:\n%s\nwant\n%s", got, want)
 	}
-	got = string(RemindersView([]Reminder{
+	got = string(RemindersView([]*Reminder{
 		{ID: "rem_a", Message: "one", CreatedAt: 1, FireAt: 2},
 		{ID: "rem_b", Message: "two", CreatedAt: 3, FireAt: 4, EveryMs: 7500, Extra: []byte(`{"tag":["x"]}`)},
 	}, 9))
@@ -167,12 +167,12 @@ func TestViewsRoundTrip(t *testing.T) {
 			all = append(all, r)
 		}
 		index := rapid.Uint64Range(1, 1<<50).Draw(t, "index")
-		f, err := ReadRemindersView(RemindersView(all, index), 0)
+		f, err := ReadRemindersView(RemindersView(pointers(all), index), 0)
 		if err != nil || len(f.Problems) > 0 || len(f.Reminders) != len(all) || len(all) > 0 && f.Index != index {
 			t.Fatalf("got %+v, %v of %+v", f, err, all)
 		}
 		// Extra is compared as JSON by reading it twice: the second reading must be a fixed point.
-		again, err := ReadRemindersView(RemindersView(f.Reminders, index), 0)
+		again, err := ReadRemindersView(RemindersView(pointers(f.Reminders), index), 0)
 		if err != nil || DigestReminders(again.Reminders) != DigestReminders(f.Reminders) {
 			t.Fatalf("got %+v, %v, want %+v", again, err, f)
 		}
@@ -231,9 +231,17 @@ func FuzzReadViews(f *testing.F) {
 			}
 		}
 		if r, err := ReadRemindersView(data, 0); err == nil {
-			if again, err := ReadRemindersView(RemindersView(r.Reminders, 1), 0); err != nil || len(again.Problems) > 0 {
+			if again, err := ReadRemindersView(RemindersView(pointers(r.Reminders), 1), 0); err != nil || len(again.Problems) > 0 {
 				t.Fatalf("what was read cannot be read back: %v, %v", err, again.Problems)
 			}
 		}
 	})
+}
+
+func pointers(all []Reminder) []*Reminder {
+	var to []*Reminder
+	for i := range all {
+		to = append(to, &all[i])
+	}
+	return to
 }

@@ -88,7 +88,7 @@ type flushJob struct {
 	ref    projection.ViewRef
 	index  uint64 // of the state that is written, as the reminders view says it
 	digest projection.Digest
-	all    []projection.Reminder
+	all    []*projection.Reminder
 
 	writeConfig    bool
 	writeReminders bool

@@ -156,7 +156,7 @@ func (l *ledger) pushed(t *testing.T, p *host.Push, round int) {
 
 func (l *ledger) check(t *testing.T, s *session, round int) {
 	t.Helper()
-	r := s.result("reminder_list", nil)
+	r := s.result("reminder_list", map[string]any{"limit": 10_000})
 	var list struct{ Reminders []struct{ ID string } }
 	s.ok(json.Unmarshal(r.Structured, &list))
 	there := map[string]bool{}

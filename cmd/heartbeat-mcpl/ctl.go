@@ -110,7 +110,9 @@ func (c *ctl) newTrigger() *cobra.Command {
 func (c *ctl) newList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the reminders", Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return c.do(os.Stdout, "reminder_list", nil) },
+		RunE: func(*cobra.Command, []string) error {
+			return c.do(os.Stdout, "reminder_list", map[string]any{"limit": 10_000})
+		},
 	}
 }
 
@@ -338,7 +340,7 @@ func (c *ctl) status(out *os.File, watching bool) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.call("reminder_list", nil)
+	list, err := c.call("reminder_list", map[string]any{"limit": 10_000})
 	if err != nil {
 		return err
 	}

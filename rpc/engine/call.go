@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -288,55 +287,66 @@ func (e *Engine) newReminderID() string {
 	}
 }
 
+// mostListed is how much text reminder_list answers at most, in bytes: longer lists are paged.
+const mostListed = 3 << 20
+
 func (e *Engine) listReminders(arguments json.RawMessage) reply {
-	notes, err := tools.ParseNone("reminder_list", arguments)
+	args, notes, err := tools.ParseList(arguments)
 	if err != nil {
 		return refusal(err)
 	}
-	now := e.now()
-	all := e.state().Reminders()
-	slices.SortStableFunc(all, func(a, b projection.Reminder) int { return cmp.Compare(a.FireAt, b.FireAt) })
-	var lines []string
-	entries := []map[string]any{}
-	overdue := 0
-	for i := range all {
-		r := &all[i]
-		lines = append(lines, text.ReminderLine(r, now, e.o.Zone))
+	state, now := e.state(), e.now()
+	var after *projection.Reminder
+	if args.After != "" {
+		var open bool
+		if after, open = state.Reminder(args.After); !open {
+			return reply{isError: true, text: "There is no reminder " + text.Quote(args.After) + " to list from." + e.nearest(args.After) + " Call reminder_list without after."}
+		}
+	}
+	if state.Len() == 0 {
+		return reply{text: "No reminders set.", data: map[string]any{"count": 0, "more": 0, "reminders": []any{}, "waiting": nil}, notes: notes}
+	}
+	var said strings.Builder
+	fmt.Fprintf(&said, "%d reminder(s):", state.Len())
+	entries, last := []map[string]any{}, after
+	state.Soonest(after, func(r *projection.Reminder) bool {
+		if len(entries) == args.Limit || said.Len() > mostListed {
+			return false
+		}
+		said.WriteString("\n" + text.ReminderLine(r, now, e.o.Zone))
 		entry := reminderData(r)
 		entry["overdue"] = r.FireAt <= now
 		entry["lastRefusal"] = refusalData(r)
-		entries = append(entries, entry)
-		if r.FireAt <= now {
-			overdue++
-		}
+		entries, last = append(entries, entry), r
+		return true
+	})
+	data := map[string]any{"count": state.Len(), "more": state.Behind(last), "reminders": entries, "waiting": nil}
+	if more := state.Behind(last); more > 0 {
+		fmt.Fprintf(&said, "\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
 	}
-	data := map[string]any{"count": len(all), "reminders": entries, "waiting": nil}
-	if len(all) == 0 {
-		return reply{text: "No reminders set.", data: data, notes: notes}
-	}
-	said := fmt.Sprintf("%d reminder(s):\n%s", len(all), strings.Join(lines, "\n"))
-	if why := e.waiting(overdue, all); why != "" {
+	if why := e.waiting(now); why != "" {
 		data["waiting"] = why
-		said += "\n" + why
+		said.WriteString("\n" + why)
 	}
-	return reply{text: said, data: data, notes: append(notes, e.unpushable()...)}
+	return reply{text: said.String(), data: data, notes: append(notes, e.unpushable()...)}
 }
 
 // waiting is why due reminders wait, empty where none does.
-func (e *Engine) waiting(overdue int, all []projection.Reminder) string {
-	if overdue == 0 {
+func (e *Engine) waiting(now int64) string {
+	overdue := false
+	e.state().Soonest(nil, func(r *projection.Reminder) bool {
+		overdue = r.FireAt <= now
+		return false
+	})
+	switch {
+	case !overdue:
 		return ""
-	}
-	if blocked := e.blocked(); blocked != "" {
-		return "Reminders that are due wait: " + blocked + "."
-	}
-	if e.busy() {
+	case e.blocked() != "":
+		return "Reminders that are due wait: " + e.blocked() + "."
+	case e.busy():
 		return "Reminders that are due wait until the turn that runs has ended."
-	}
-	for _, r := range all {
-		if _, held := e.refused[r.ID]; held {
-			return "A reminder that the host did not take is tried again at the host's next policy update, the next reminder_add or reminder_cancel, or a restart; a recurring one also one interval later."
-		}
+	case len(e.refused) > 0:
+		return "A reminder that the host did not take is tried again at the host's next policy update, the next reminder_add or reminder_cancel, or a restart; a recurring one also one interval later."
 	}
 	return ""
 }

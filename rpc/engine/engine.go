@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -289,7 +290,13 @@ func (e *Engine) tryOpen() {
 		e.logWaiting()
 	}
 	e.policyInForce()
+	if e.state().Len() > manyReminders {
+		go debug.FreeOSMemory()
+	}
 }
+
+// manyReminders is from how many on the memory that reading them took is given back at once: it is more than they keep.
+const manyReminders = 10_000
 
 // record makes events of the bodies and keeps the due queue in step with what they change.
 func (e *Engine) record(bodies ...journal.Body) {

@@ -617,6 +617,46 @@ func TestThousandDueAtOnceAreAllJournalledBeforeTheyLeave(t *testing.T) {
 	})
 }
 
+func TestLongListIsPagedSoonestFirst(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		var soonest []string
+		for i := range 7 {
+			id := r.add(fmt.Sprintf(`{"message":"x","inMinutes":%d}`, 60-i))
+			soonest = append([]string{id}, soonest...)
+		}
+		var listed []string
+		for page, more := range []int{4, 1, 0} {
+			after := ""
+			if page > 0 {
+				after = fmt.Sprintf(`,"after":%q`, listed[len(listed)-1])
+			}
+			reply := r.call("reminder_list", `{"limit":3`+after+`}`)
+			if got := reply.Structured["more"]; got != float64(more) && got != more {
+				t.Errorf("page %d: %v more, want %d", page, got, more)
+			}
+			if said := strings.Contains(reply.Text, fmt.Sprintf("And %d more", more)); said != (more > 0) {
+				t.Errorf("page %d: %s", page, reply.Text)
+			}
+			for _, line := range strings.Split(reply.Text, "\n") {
+				for _, id := range soonest {
+					if strings.Contains(line, id) && !strings.Contains(line, "call reminder_list") {
+						listed = append(listed, id)
+					}
+				}
+			}
+		}
+		if !slices.Equal(listed, soonest) {
+			t.Errorf("listed %v, want %v", listed, soonest)
+		}
+		r.call("reminder_cancel", fmt.Sprintf(`{"id":%q}`, soonest[2]))
+		r.says("reminder_list", "6 reminder(s):")
+		if reply := r.call("reminder_list", fmt.Sprintf(`{"after":%q}`, soonest[2])); !reply.IsError || !strings.Contains(reply.Text, "without after") {
+			t.Errorf("after one that is gone: %+v", reply)
+		}
+	})
+}
+
 // TestChangeThatCannotBeJournalledIsSaidAndSavedLater takes the journal's folder away for a while (SPEC 3.7).
 func TestChangeThatCannotBeJournalledIsSaidAndSavedLater(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {

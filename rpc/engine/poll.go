@@ -64,14 +64,11 @@ func documented(r reply, saved error) Reply {
 // dueReminders are the reminders that are due, the most overdue first.
 func (e *Engine) dueReminders(now int64) []*projection.Reminder {
 	var due []*projection.Reminder
-	e.state().Each(func(r *projection.Reminder) bool {
+	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		if r.FireAt <= now {
 			due = append(due, r)
 		}
-		return true
-	})
-	slices.SortFunc(due, func(a, b *projection.Reminder) int {
-		return cmp.Or(cmp.Compare(a.FireAt, b.FireAt), cmp.Compare(a.Seq, b.Seq))
+		return r.FireAt <= now
 	})
 	return due
 }
@@ -256,26 +253,23 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 	if due, active := e.dueBeat(); active {
 		beat["next_at"] = text.Protocol(due)
 	}
-	all := e.state().Reminders()
-	slices.SortStableFunc(all, func(a, b projection.Reminder) int { return cmp.Compare(a.FireAt, b.FireAt) })
 	next, waiting := []map[string]any{}, 0
-	for i := range all {
-		r := &all[i]
+	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		if r.FireAt <= now {
 			waiting++
 		}
-		if len(next) == 3 {
-			continue
+		if len(next) < 3 {
+			one := map[string]any{"id": r.ID, "title": titleOf(r), "at": text.Protocol(r.FireAt), "repeats_every_seconds": nil}
+			if r.EveryMs > 0 {
+				one["repeats_every_seconds"] = float64(r.EveryMs) / 1000
+			}
+			next = append(next, one)
 		}
-		one := map[string]any{"id": r.ID, "title": titleOf(r), "at": text.Protocol(r.FireAt), "repeats_every_seconds": nil}
-		if r.EveryMs > 0 {
-			one["repeats_every_seconds"] = float64(r.EveryMs) / 1000
-		}
-		next = append(next, one)
-	}
+		return r.FireAt <= now || len(next) < 3
+	})
 	return reply{document: map[string]any{
 		"available": true, "now": text.Agent(now, e.o.Zone), "time_zone": e.o.Zone.String(), "heartbeat": beat,
-		"reminders": len(all), "waiting": waiting, "next": next,
+		"reminders": e.state().Len(), "waiting": waiting, "next": next,
 	}}
 }
 

@@ -118,6 +118,26 @@ func ParseCancel(arguments json.RawMessage) (id string, notes []string, err erro
 	return id, c.notes, c.refusal()
 }
 
+// ListArgs are reminder_list's.
+type ListArgs struct {
+	Limit int
+	After string // empty: from the first on
+}
+
+// ParseList reads reminder_list's arguments, as [ParseConfigure] does.
+func ParseList(arguments json.RawMessage) (a ListArgs, notes []string, err error) {
+	c, err := read("reminder_list", arguments)
+	if err != nil {
+		return a, nil, err
+	}
+	a.Limit = 1000
+	if limit := c.count("limit"); limit != nil {
+		a.Limit = *limit
+	}
+	a.After = c.plain("after")
+	return a, c.notes, c.refusal()
+}
+
 // HistoryArgs are wake_history's.
 type HistoryArgs struct {
 	Limit int

@@ -226,9 +226,14 @@ var table = sync.OnceValue(func() []*Tool {
 			Title: "List reminders",
 			Description: "Lists all reminders that are set, the soonest first, with ids, times and messages; which are overdue and wait, which the host " +
 				"refused and why. Use it to find the id for reminder_cancel.",
+			Args: []Arg{
+				{Name: "limit", Kind: aCount, Least: 1, Most: 10_000, Description: "How many at most; 1000 where it is left out."},
+				{Name: "after", Kind: aText, Description: "Only those behind the reminder with this id: the last one of the list before."},
+			},
 			ReadOnly: true, Idempotent: true,
 			Output: object(
 				prop("count", integer("how many reminders are set")),
+				prop("more", integer("how many come behind those that are listed")),
 				prop("reminders", array(object(append(reminderProps(),
 					prop("overdue", boolean("it is due and waits")),
 					prop("lastRefusal", nullable(object(prop("reason", str("why the host did not take it")), prop("at", str("when, RFC 3339 in UTC"))))))...))),

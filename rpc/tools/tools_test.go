@@ -25,6 +25,8 @@ func parse(tool, arguments string) string {
 		_, notes, err = ParseAdd(raw, time.UTC)
 	case "reminder_cancel":
 		_, notes, err = ParseCancel(raw)
+	case "reminder_list":
+		_, notes, err = ParseList(raw)
 	default:
 		notes, err = ParseNone(tool, raw)
 	}
@@ -109,7 +111,8 @@ func TestEachCallIsAppliedOrRefusedWhole(t *testing.T) {
 			"refused: it was given nothing that it takes (colour), and " + configureTakes},
 		{"two letters are no part", "heartbeat_configure", `{"paused":true,"me":"x"}`, "noted: Ignored: me; " + configureTakes + "."},
 		{"a tool without arguments ignores a name", "heartbeat_status", `{"verbose":true}`, "noted: Ignored: verbose; heartbeat_status takes no arguments."},
-		{"but not another tool's", "reminder_list", `{"id":"rem_x"}`, "refused: id is no argument of reminder_list but of reminder_cancel (reminder_list takes no arguments)"},
+		{"but not another tool's", "reminder_list", `{"id":"rem_x"}`, "refused: id is no argument of reminder_list but of reminder_cancel (reminder_list takes limit, after)"},
+		{"a page of nothing", "reminder_list", `{"limit":0}`, "refused: limit must be a whole number from 1 to 10000, and is 0"},
 		{"a reminder without a message", "reminder_add", `{"inHours":1}`, "refused: message is missing"},
 		{"a reminder without a time", "reminder_add", `{"message":"x"}`,
 			"refused: it does not say when: give a delay (in, inSeconds, inMinutes, inHours), or atIso, or an interval (every, everySeconds, everyMinutes, everyHours), or cron"},

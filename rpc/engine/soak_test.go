@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"heartbeat-mcpl/journal"
+)
+
+var soakDays = flag.Int("soak.days", 0, "how many simulated days TestSoakStaysFlat runs; 0 skips it")
+
+// usage is what a process holds.
+type usage struct {
+	heap, disk              int64 // bytes
+	goroutines, descriptors int
+}
+
+func (r *rig) usage() usage {
+	r.t.Helper()
+	var u usage
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	u.heap, u.goroutines = int64(m.HeapAlloc), runtime.NumGoroutine()
+	if open, err := os.ReadDir("/proc/self/fd"); err == nil { // elsewhere than on Linux it stays 0
+		u.descriptors = len(open)
+	}
+	err := filepath.WalkDir(r.dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			if info, err := d.Info(); err == nil {
+				u.disk += info.Size()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return u
+}
+
+// TestSoakStaysFlat lets 60 recurring reminders fire every ten minutes, and a one-shot each ten minutes beside them, for days of
+// simulated time on real files with a host that accepts: nothing the server holds may be more in the last hour than it was
+// after a quarter of the time. Each day has 8,784 wakes, each with two events on disk.
+func TestSoakStaysFlat(t *testing.T) {
+	if *soakDays == 0 {
+		t.Skip("a soak takes minutes: go test ./rpc/engine -run Soak -soak.days 30 -timeout 3h")
+	}
+	bubble(t, func(t *testing.T, r *rig) {
+		r.stop()
+		r.keep = 3 * time.Hour
+		r.start()
+		r.open()
+		r.host.answerWith((*fakePush).accept1)
+		for i := range 60 {
+			r.add(fmt.Sprintf(`{"message":"Look at the build %d","inSeconds":%d,"everyMinutes":10}`, i, 10*i+1))
+		}
+		tens := *soakDays * 24 * 6
+		wakes := 0
+		var early usage
+		for n := range tens {
+			r.add(`{"message":"Once","inSeconds":30}`)
+			r.pass(10 * time.Minute)
+			for _, p := range r.host.pushes() {
+				if p.params.Origin.ReminderID != "" {
+					wakes++
+				}
+			}
+			if n == tens/4 {
+				early = r.usage()
+			}
+		}
+		synctest.Wait()
+		late := r.usage()
+		if want := tens * 61; wakes != want {
+			t.Errorf("%d wakes, want %d", wakes, want)
+		}
+		const segments = 4 << 20 // a few segments more or less, by where the clock stands
+		switch {
+		case late.heap > early.heap+2<<20, late.disk > early.disk+segments,
+			late.goroutines > early.goroutines+2, late.descriptors > early.descriptors+2:
+			t.Errorf("after a quarter: %+v; at the end: %+v", early, late)
+		}
+		t.Logf("%d bytes logged, %d wakes; after a quarter: %+v; at the end: %+v", len(r.log.String()), wakes, early, late)
+		if kept := len(r.events(journal.KindFire)); kept >= wakes {
+			t.Errorf("all %d fires are still in the journal", kept)
+		}
+	})
+}
