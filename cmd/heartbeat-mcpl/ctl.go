@@ -285,14 +285,16 @@ func (c *ctl) alone(tool string, arguments map[string]any) (reply, error) {
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx, func() string { return "ctl" }) }()
 	got := make(chan engine.Reply, 1)
-	e.CallBy(journal.ByCLI, tool, raw, func(r engine.Reply) { got <- r })
-	r := <-got
+	e.CallBy(journal.ByCLI, tool, raw, func(r engine.Reply) { got <- r }) // false: ended says why
+	var r engine.Reply
+	select {
+	case err := <-ended: // before it answered: another process holds the journal
+		return reply{}, err
+	case r = <-got:
+	}
 	stop()
 	if err := <-ended; err != nil {
 		return reply{}, err
-	}
-	if held := e.Held(); held != nil {
-		return reply{}, held
 	}
 	if saved, says := r.Structured["saved"].(bool); says && !saved { // there is no server whose memory could keep it
 		return reply{}, fmt.Errorf("nothing was kept: %s", strings.ReplaceAll(r.Text, "\n", " "))

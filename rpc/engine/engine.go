@@ -124,13 +124,17 @@ func (e *Engine) do(f func()) bool {
 }
 
 // Run opens the journal and works until ctx is done; then it brings everything to disk (SPEC 1.4). reason is asked for
-// the stop event's text.
+// the stop event's text. Offline it does not wait for a journal that another process holds, but returns a
+// [*journal.HeldError] and answers nothing.
 func (e *Engine) Run(ctx context.Context, reason func() string) error {
 	defer close(e.done)
 	e.clock = newClock(e.o.Wall)
 	e.timer = time.NewTimer(0)
 	defer e.timer.Stop()
 	e.tryOpen()
+	if e.held != nil && e.o.Offline != "" {
+		return e.held
+	}
 	for ctx.Err() == nil {
 		e.turn(ctx)
 	}
@@ -191,9 +195,6 @@ func (e *Engine) drain() {
 
 // Pushing says whether the host lets wakes through. It may be called by anybody.
 func (e *Engine) Pushing() bool { return e.pushing.Load() }
-
-// Held says who held the journal, once Run has returned; nil: this process did.
-func (e *Engine) Held() *journal.HeldError { return e.held }
 
 // commit appends what the turn recorded and then lets out what waits for it.
 func (e *Engine) commit() {
