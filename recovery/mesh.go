@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	meshLockPatience = 10 * time.Second       // how long one append waits for the others
+	meshLockPatience = 20 * time.Second       // how long one append waits for the others: fifty servers on a busy disk need over ten
 	meshLookEvery    = 100 * time.Millisecond // how often a follower looks for new records (SPEC 12: within 200 ms)
 	meshKeep         = 7 * 24 * time.Hour     // how long the mesh's history is kept
 )

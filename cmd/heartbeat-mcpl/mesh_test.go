@@ -191,8 +191,8 @@ func TestFiftyServersShareAMeshAndLoseNothing(t *testing.T) {
 				r, err := s.Call(s.patience(), tool, arguments)
 				return err == nil && !r.IsError
 			}
-			if !call("agent_checkin", map[string]any{"agent_id": fmt.Sprint("a", i), "confirm": true}) {
-				t.Errorf("server %d could not check in", i)
+			if r, err := s.Call(s.patience(), "agent_checkin", map[string]any{"agent_id": fmt.Sprint("a", i), "confirm": true}); err != nil || r.IsError {
+				t.Errorf("server %d could not check in: %+v, %v", i, r, err)
 			}
 			for j := range 3 {
 				message := fmt.Sprintf("%d/%d", i, j)
