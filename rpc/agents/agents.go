@@ -7,6 +7,7 @@ package agents
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -34,6 +35,21 @@ type Mesh interface {
 	Follow(agent string, stop <-chan struct{}, changed func())
 	// Close lets the mesh go.
 	Close() error
+}
+
+// What a mesh refuses, whatever carries it.
+func errStale(agent string) error {
+	return fmt.Errorf("the presence of %s went stale: check in again with agent_checkin", agent)
+}
+
+func errLeft(agent string) error { return fmt.Errorf("%s has just left", agent) }
+
+// roomFor says whether an inbox takes one more message.
+func roomFor(agent string, waiting int) error {
+	if waiting < projection.MostInbox {
+		return nil
+	}
+	return fmt.Errorf("the inbox of %s is full: %d messages wait", agent, waiting)
 }
 
 // Host is what a service wakes through: the engine.

@@ -26,8 +26,11 @@ type Reply struct {
 
 func refused(err error) Reply { return Reply{Text: err.Error(), IsError: true} }
 
-// failed is what a mesh that cannot be reached makes a call say.
+// failed is what a mesh that cannot be reached makes a call say, and a session that takes no part in it.
 func failed(err error) Reply {
+	if err == errNobody {
+		return refused(err)
+	}
 	return Reply{Text: "The mesh did not answer (" + err.Error() + "). Nothing was changed; everything else works.", IsError: true}
 }
 
@@ -52,10 +55,10 @@ func (s *Service) checkIn(arguments json.RawMessage) Reply {
 		return refused(err)
 	}
 	a := projection.Agent{ID: args.Agent, Role: args.Role, Repo: args.Repo, Caps: args.Caps, Status: args.Status, TTLMs: args.TTL.Milliseconds(), Home: s.o.Home}
-	data := map[string]any{"agent_id": a.ID, "confirmed": args.Confirm, "ttl_seconds": a.TTLMs / 1000, "stale_at": nil, "notes": append([]string{}, notes...)}
+	data := map[string]any{"agent_id": a.ID, "confirmed": args.Confirm, "ttl_seconds": a.TTLMs / 1000, "stale_at": nil}
 	if !args.Confirm {
-		return Reply{Text: withNotes("Preview, nothing was announced: "+describe(a)+" would be announced to the mesh, and be stale after "+text.Seconds(a.TTLMs)+
-			" s without a mesh call. Call again with confirm true to check in.", notes), Structured: data}
+		return answered("Preview, nothing was announced: "+describe(a)+" would be announced to the mesh, and be stale after "+text.Seconds(a.TTLMs)+
+			" s without a mesh call. Call again with confirm true to check in.", notes, data)
 	}
 	s.renews(&a)
 	if all, err := s.o.Mesh.Agents(); err == nil {
@@ -65,7 +68,6 @@ func (s *Service) checkIn(arguments json.RawMessage) Reply {
 			}
 		}
 	}
-	data["notes"] = append([]string{}, notes...)
 	here, err := s.o.Mesh.CheckIn(a)
 	if err != nil {
 		return failed(err)
@@ -73,7 +75,7 @@ func (s *Service) checkIn(arguments json.RawMessage) Reply {
 	s.follow(here, args.Pane)
 	s.o.Host.Remember(a.ID, args.Pane)
 	data["stale_at"] = projection.Instant(here.StaleMs())
-	return Reply{Text: withNotes("Checked in: "+describe(here)+". Stale at "+text.Agent(here.StaleMs(), s.o.Zone)+" unless a mesh call renews it.", notes), Structured: data}
+	return answered("Checked in: "+describe(here)+". Stale at "+text.Agent(here.StaleMs(), s.o.Zone)+" unless a mesh call renews it.", notes, data)
 }
 
 // renews keeps what an agent that checks in again does not say anew.
@@ -89,8 +91,10 @@ func (s *Service) renews(a *projection.Agent) {
 	}
 }
 
-func withNotes(said string, notes []string) string {
-	return strings.Join(append([]string{said}, notes...), "\n")
+// answered is a reply that carries the notes, below its text and in its data.
+func answered(said string, notes []string, data map[string]any) Reply {
+	data["notes"] = append([]string{}, notes...)
+	return Reply{Text: strings.Join(append([]string{said}, notes...), "\n"), Structured: data}
 }
 
 // describe is an agent in one line.
@@ -137,7 +141,7 @@ func (s *Service) list(arguments json.RawMessage) Reply {
 	if len(all) == 0 {
 		lines = []string{"No agents are here."}
 	}
-	return Reply{Text: withNotes(strings.Join(lines, "\n"), notes), Structured: map[string]any{"count": len(all), "agents": entries, "notes": append([]string{}, notes...)}}
+	return answered(strings.Join(lines, "\n"), notes, map[string]any{"count": len(all), "agents": entries})
 }
 
 func (s *Service) send(arguments json.RawMessage) Reply {
@@ -146,9 +150,6 @@ func (s *Service) send(arguments json.RawMessage) Reply {
 		return refused(err)
 	}
 	me, err := s.me()
-	if err == errNobody {
-		return refused(err)
-	}
 	if err != nil {
 		return failed(err)
 	}
@@ -160,9 +161,9 @@ func (s *Service) send(arguments json.RawMessage) Reply {
 	if len(to) == 0 {
 		return refused(fmt.Errorf("nobody was written to: no agent %s is here. %s", text.Quote(args.To), nearest(args.To, all)))
 	}
-	data := map[string]any{"id": nil, "to": to, "confirmed": args.Confirm, "notes": append([]string{}, notes...)}
+	data := map[string]any{"id": nil, "to": to, "confirmed": args.Confirm}
 	if !args.Confirm {
-		return Reply{Text: withNotes(fmt.Sprintf("Preview, nothing was sent: %s would get %s. Call again with confirm true to send it.", strings.Join(to, ", "), text.Quote(text.Cut(args.Message, 200))), notes), Structured: data}
+		return answered(fmt.Sprintf("Preview, nothing was sent: %s would get %s. Call again with confirm true to send it.", strings.Join(to, ", "), text.Quote(text.Cut(args.Message, 200))), notes, data)
 	}
 	if err := s.allow(); err != nil {
 		return refused(err)
@@ -172,7 +173,7 @@ func (s *Service) send(arguments json.RawMessage) Reply {
 		return failed(err)
 	}
 	data["id"] = letter.ID
-	return Reply{Text: withNotes(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes), Structured: data}
+	return answered(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes, data)
 }
 
 // recipients are the agents that an address means: one by its name, or all with a role or a capability, but the sender.
@@ -219,9 +220,6 @@ func (s *Service) inbox(arguments json.RawMessage) Reply {
 		return refused(err)
 	}
 	me, err := s.me()
-	if err == errNobody {
-		return refused(err)
-	}
 	if err != nil {
 		return failed(err)
 	}
@@ -244,7 +242,7 @@ func (s *Service) inbox(arguments json.RawMessage) Reply {
 	default:
 		lines = append(lines, "Acknowledge them with agent_ack.")
 	}
-	return Reply{Text: withNotes(strings.Join(lines, "\n"), notes), Structured: map[string]any{"messages": messages, "waiting": len(unread), "notes": append([]string{}, notes...)}}
+	return answered(strings.Join(lines, "\n"), notes, map[string]any{"messages": messages, "waiting": len(unread)})
 }
 
 func (s *Service) acknowledge(arguments json.RawMessage) Reply {
@@ -253,9 +251,6 @@ func (s *Service) acknowledge(arguments json.RawMessage) Reply {
 		return refused(err)
 	}
 	me, err := s.me()
-	if err == errNobody {
-		return refused(err)
-	}
 	if err != nil {
 		return failed(err)
 	}
@@ -267,5 +262,5 @@ func (s *Service) acknowledge(arguments json.RawMessage) Reply {
 	if n < len(ids) {
 		notes = append(notes, "The others do not wait: they were acknowledged before, or never came.")
 	}
-	return Reply{Text: withNotes(fmt.Sprintf("Acknowledged %d of %d.", n, len(ids)), notes), Structured: map[string]any{"acknowledged": n, "notes": append([]string{}, notes...)}}
+	return answered(fmt.Sprintf("Acknowledged %d of %d.", n, len(ids)), notes, map[string]any{"acknowledged": n})
 }

@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"fmt"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -30,7 +29,7 @@ func (l *Local) CheckIn(a projection.Agent) (here projection.Agent, err error) {
 func (l *Local) Touch(agent string) error {
 	return l.mesh.Append(func(m *projection.Mesh, now int64) ([]journal.Body, error) {
 		if _, here := m.Agent(agent, now); !here {
-			return nil, fmt.Errorf("the presence of %s went stale: check in again with agent_checkin", agent)
+			return nil, errStale(agent)
 		}
 		return []journal.Body{&journal.Touch{Agent: agent}}, nil
 	})
@@ -47,10 +46,10 @@ func (l *Local) Send(letter projection.Letter, to []string) error {
 	return l.mesh.Append(func(m *projection.Mesh, now int64) ([]journal.Body, error) {
 		for _, name := range to {
 			if _, here := m.Agent(name, now); !here {
-				return nil, fmt.Errorf("%s has just left", name)
+				return nil, errLeft(name)
 			}
-			if len(m.Inbox(name)) >= projection.MostInbox {
-				return nil, fmt.Errorf("the inbox of %s is full: %d messages wait", name, projection.MostInbox)
+			if err := roomFor(name, len(m.Inbox(name))); err != nil {
+				return nil, err
 			}
 		}
 		return []journal.Body{&journal.Message{ID: letter.ID, From: letter.From, To: to, Text: letter.Text}}, nil

@@ -113,7 +113,7 @@ func within() (context.Context, context.CancelFunc) {
 // reach makes sure that the server is there and that the bucket and the stream are.
 func (n *NATS) reach(ctx context.Context) (jetstream.KeyValue, error) {
 	if !n.nc.IsConnected() {
-		return nil, fmt.Errorf("NATS at %s is away", n.url)
+		return nil, n.away()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,6 +136,8 @@ func (n *NATS) reach(ctx context.Context) (jetstream.KeyValue, error) {
 	n.bucket, n.ready = bucket, true
 	return bucket, nil
 }
+
+func (n *NATS) away() error { return fmt.Errorf("NATS at %s is away", n.url) }
 
 func (n *NATS) failed(err error) error { return fmt.Errorf("NATS at %s: %w", n.url, err) }
 
@@ -226,7 +228,7 @@ func (n *NATS) Touch(agent string) error {
 		return err
 	}
 	if !here {
-		return fmt.Errorf("the presence of %s went stale: check in again with agent_checkin", agent)
+		return errStale(agent)
 	}
 	a.LastMs = time.Now().UnixMilli()
 	return n.put(ctx, bucket, a)
@@ -280,8 +282,8 @@ func (n *NATS) Send(l projection.Letter, to []string) error {
 		if err != nil {
 			return err
 		}
-		if waiting >= projection.MostInbox {
-			return fmt.Errorf("the inbox of %s is full: %d messages wait", name, waiting)
+		if err := roomFor(name, waiting); err != nil {
+			return err
 		}
 	}
 	for _, name := range to {
@@ -305,7 +307,7 @@ func (n *NATS) Waiting(agent string) (int, error) {
 func (n *NATS) waiting(ctx context.Context, agent string) (int, error) {
 	consumer, err := n.js.Consumer(ctx, inboxStream, token(agent))
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
-		return 0, fmt.Errorf("%s has just left", agent)
+		return 0, errLeft(agent)
 	}
 	if err != nil {
 		return 0, n.failed(err)
@@ -317,7 +319,7 @@ func (n *NATS) waiting(ctx context.Context, agent string) (int, error) {
 // Inbox is [Mesh.Inbox]: of the agent that is followed.
 func (n *NATS) Inbox(string) ([]projection.Letter, error) {
 	if !n.nc.IsConnected() {
-		return nil, fmt.Errorf("NATS at %s is away", n.url)
+		return nil, n.away()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
