@@ -9,7 +9,7 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/rpc/command"
-	"heartbeat-mcpl/rpc/engine"
+	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
 
@@ -55,7 +55,7 @@ func (s *server) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
 		fail(reply, err)
 		return
 	}
-	handed := s.engine.CallBy(journal.ByCLI, "heartbeat_command", arguments, func(r engine.Reply) {
+	handed := s.engine.CallBy(journal.ByCLI, "heartbeat_command", arguments, func(r tools.Reply) {
 		if r.IsError {
 			reply.Error(jsonrpc2.CodeInvalidParams, r.Text, nil)
 			return

@@ -75,10 +75,10 @@ func (c call) result(fields map[string]any) map[string]any {
 }
 
 // toolResult is a tool's answer as the request's protocol knows it.
-func (c call) toolResult(text string, content map[string]any, isError bool) map[string]any {
-	result := map[string]any{"content": []map[string]any{{"type": "text", "text": text}}, "isError": isError}
-	if content != nil && !isError && structured(c.protocol) {
-		result["structuredContent"] = content
+func (c call) toolResult(r tools.Reply) map[string]any {
+	result := map[string]any{"content": []map[string]any{{"type": "text", "text": r.Text}}, "isError": r.IsError}
+	if r.Structured != nil && !r.IsError && structured(c.protocol) {
+		result["structuredContent"] = r.Structured
 	}
 	return c.result(result)
 }

@@ -105,7 +105,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 }
 
 // control answers a person at the command line. False: the server ends.
-func (s *server) control(tool string, arguments json.RawMessage, answer func(engine.Reply)) bool {
+func (s *server) control(tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
 	return s.engine.CallBy(journal.ByCLI, tool, arguments, answer)
 }
 
@@ -205,49 +205,29 @@ func (s *server) callTool(call call, params json.RawMessage, reply *wire.Reply) 
 		reply.Error(jsonrpc2.CodeInvalidParams, "tools/call needs params with the name of a tool (a string) and its arguments (an object)", nil)
 		return
 	}
-	if tools.Find(name) == nil {
+	tool := tools.Find(name)
+	switch {
+	case tool == nil:
 		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("unknown tool %q; did you mean %s?", short(name), tools.Nearest(name)), nil)
-		return
-	}
-	if tools.Find(name).Mesh {
-		s.callAgents(call, name, arguments, reply)
-		return
-	}
-	if !isObject(arguments) {
+	case tool.Mesh && s.agents == nil:
+		reply.Error(jsonrpc2.CodeInvalidParams, name+" is not served here: there is no mesh (HEARTBEAT_MESH is off, or the log says why)", nil)
+	case !isObject(arguments):
 		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("arguments of %s must be an object", name), nil)
-		return
-	}
-	if name == "get_proactive_events" && s.agents != nil {
-		go func() { // the mesh may have to be waited for
+	case tool.Mesh: // beside the reading, as below: the mesh may have to be waited for
+		go func() { reply.Result(call.toolResult(s.agents.Call(name, arguments))) }()
+	case name == "get_proactive_events" && s.agents != nil:
+		go func() {
 			s.agents.Refresh()
 			s.callEngine(call, name, arguments, reply)
 		}()
-		return
+	default:
+		s.callEngine(call, name, arguments, reply)
 	}
-	s.callEngine(call, name, arguments, reply)
 }
 
 func (s *server) callEngine(call call, name string, arguments json.RawMessage, reply *wire.Reply) {
-	handed := s.engine.Call(name, arguments, func(r engine.Reply) {
-		reply.Result(call.toolResult(r.Text, r.Structured, r.IsError))
-	})
-	if !handed {
+	if !s.engine.Call(name, arguments, func(r tools.Reply) { reply.Result(call.toolResult(r)) }) {
 		ending(reply)
-	}
-}
-
-// callAgents runs a tool of the mesh, beside the reading: it may have to wait for the mesh.
-func (s *server) callAgents(call call, tool string, arguments json.RawMessage, reply *wire.Reply) {
-	switch {
-	case s.agents == nil:
-		reply.Error(jsonrpc2.CodeInvalidParams, tool+" is not served here: there is no mesh (HEARTBEAT_MESH is off, or the log says why)", nil)
-	case !isObject(arguments):
-		reply.Error(jsonrpc2.CodeInvalidParams, "arguments of "+tool+" must be an object", nil)
-	default:
-		go func() {
-			r := s.agents.Call(tool, arguments)
-			reply.Result(call.toolResult(r.Text, r.Structured, r.IsError))
-		}()
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
+	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
 
@@ -27,13 +28,6 @@ import (
 type ctl struct {
 	settings
 	json bool
-}
-
-// reply is a tool's answer.
-type reply struct {
-	Text       string
-	Structured map[string]any
-	IsError    bool
 }
 
 func newCtl() *cobra.Command {
@@ -232,38 +226,38 @@ func (c *ctl) do(out io.Writer, tool string, arguments map[string]any) error {
 }
 
 // call asks the server that runs on the journal, or opens the journal when none does.
-func (c *ctl) call(tool string, arguments map[string]any) (reply, error) {
+func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 	if arguments == nil {
 		arguments = map[string]any{}
 	}
 	c.fromEnvironment()
 	if err := c.check(); err != nil {
-		return reply{}, err
+		return tools.Reply{}, err
 	}
 	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		answer, err := control.Call(c.journalDir, tool, arguments)
 		if err == nil {
-			return reply(answer), nil
+			return answer, nil
 		}
 		if !errors.Is(err, control.ErrNoServer) {
-			return reply{}, err
+			return tools.Reply{}, err
 		}
 		r, err := c.alone(tool, arguments)
 		if held := new(journal.HeldError); errors.As(err, &held) {
 			if time.Now().Before(deadline) {
 				continue // a server that is just starting, or ending
 			}
-			return reply{}, fmt.Errorf("process %d holds the journal %s and cannot be reached: end it, or use the server's tools", held.PID, c.journalDir)
+			return tools.Reply{}, fmt.Errorf("process %d holds the journal %s and cannot be reached: end it, or use the server's tools", held.PID, c.journalDir)
 		}
 		return r, err
 	}
 }
 
 // alone answers on the journal itself: an engine without a host, for one call.
-func (c *ctl) alone(tool string, arguments map[string]any) (reply, error) {
+func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) {
 	raw, err := json.Marshal(arguments)
 	if err != nil {
-		return reply{}, err
+		return tools.Reply{}, err
 	}
 	log := slog.New(newLogHandler(os.Stderr))
 	zone := c.zone(log)
@@ -275,7 +269,7 @@ func (c *ctl) alone(tool string, arguments map[string]any) (reply, error) {
 	}
 	if err == nil {
 		if r, ok := engine.Look(o, state, tool, raw); ok { // what only reads leaves no trace
-			return reply{Text: r.Text, Structured: r.Structured, IsError: r.IsError}, nil
+			return r, nil
 		}
 	}
 	e := engine.New(o)
@@ -284,22 +278,22 @@ func (c *ctl) alone(tool string, arguments map[string]any) (reply, error) {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx, func() string { return "ctl" }) }()
-	got := make(chan engine.Reply, 1)
-	e.CallBy(journal.ByCLI, tool, raw, func(r engine.Reply) { got <- r }) // false: ended says why
-	var r engine.Reply
+	got := make(chan tools.Reply, 1)
+	e.CallBy(journal.ByCLI, tool, raw, func(r tools.Reply) { got <- r }) // false: ended says why
+	var r tools.Reply
 	select {
 	case err := <-ended: // before it answered: another process holds the journal
-		return reply{}, err
+		return tools.Reply{}, err
 	case r = <-got:
 	}
 	stop()
 	if err := <-ended; err != nil {
-		return reply{}, err
+		return tools.Reply{}, err
 	}
 	if saved, says := r.Structured["saved"].(bool); says && !saved { // there is no server whose memory could keep it
-		return reply{}, fmt.Errorf("nothing was kept: %s", strings.ReplaceAll(r.Text, "\n", " "))
+		return tools.Reply{}, fmt.Errorf("nothing was kept: %s", strings.ReplaceAll(r.Text, "\n", " "))
 	}
-	return reply{Text: r.Text, Structured: r.Structured, IsError: r.IsError}, nil
+	return r, nil
 }
 
 func missing(path string) bool {

@@ -17,25 +17,18 @@ import (
 // mostSent is how many messages an agent may send in a minute.
 const mostSent = 60
 
-// Reply is the answer to a tool call.
-type Reply struct {
-	Text       string
-	Structured map[string]any
-	IsError    bool
-}
-
-func refused(err error) Reply { return Reply{Text: err.Error(), IsError: true} }
+func refused(err error) tools.Reply { return tools.Reply{Text: err.Error(), IsError: true} }
 
 // failed is what a mesh that cannot be reached makes a call say, and a session that takes no part in it.
-func failed(err error) Reply {
+func failed(err error) tools.Reply {
 	if err == errNobody {
 		return refused(err)
 	}
-	return Reply{Text: "The mesh did not answer (" + err.Error() + "). Nothing was changed; everything else works.", IsError: true}
+	return tools.Reply{Text: "The mesh did not answer (" + err.Error() + "). Nothing was changed; everything else works.", IsError: true}
 }
 
 // Call runs one of the mesh's tools.
-func (s *Service) Call(tool string, arguments json.RawMessage) Reply {
+func (s *Service) Call(tool string, arguments json.RawMessage) tools.Reply {
 	switch tool {
 	case "agent_checkin":
 		return s.checkIn(arguments)
@@ -49,7 +42,7 @@ func (s *Service) Call(tool string, arguments json.RawMessage) Reply {
 	return s.acknowledge(arguments)
 }
 
-func (s *Service) checkIn(arguments json.RawMessage) Reply {
+func (s *Service) checkIn(arguments json.RawMessage) tools.Reply {
 	args, notes, err := tools.ParseCheckIn(arguments)
 	if err != nil {
 		return refused(err)
@@ -92,9 +85,9 @@ func (s *Service) renews(a *projection.Agent) {
 }
 
 // answered is a reply that carries the notes, below its text and in its data.
-func answered(said string, notes []string, data map[string]any) Reply {
+func answered(said string, notes []string, data map[string]any) tools.Reply {
 	data["notes"] = append([]string{}, notes...)
-	return Reply{Text: strings.Join(append([]string{said}, notes...), "\n"), Structured: data}
+	return tools.Reply{Text: strings.Join(append([]string{said}, notes...), "\n"), Structured: data}
 }
 
 // describe is an agent in one line.
@@ -111,7 +104,7 @@ func describe(a projection.Agent) string {
 	return line
 }
 
-func (s *Service) list(arguments json.RawMessage) Reply {
+func (s *Service) list(arguments json.RawMessage) tools.Reply {
 	notes, err := tools.ParseNone("agents_list", arguments)
 	if err != nil {
 		return refused(err)
@@ -144,7 +137,7 @@ func (s *Service) list(arguments json.RawMessage) Reply {
 	return answered(strings.Join(lines, "\n"), notes, map[string]any{"count": len(all), "agents": entries})
 }
 
-func (s *Service) send(arguments json.RawMessage) Reply {
+func (s *Service) send(arguments json.RawMessage) tools.Reply {
 	args, notes, err := tools.ParseSend(arguments)
 	if err != nil {
 		return refused(err)
@@ -214,7 +207,7 @@ func (s *Service) allow() error {
 	return nil
 }
 
-func (s *Service) inbox(arguments json.RawMessage) Reply {
+func (s *Service) inbox(arguments json.RawMessage) tools.Reply {
 	limit, notes, err := tools.ParseInbox(arguments)
 	if err != nil {
 		return refused(err)
@@ -245,7 +238,7 @@ func (s *Service) inbox(arguments json.RawMessage) Reply {
 	return answered(strings.Join(lines, "\n"), notes, map[string]any{"messages": messages, "waiting": len(unread)})
 }
 
-func (s *Service) acknowledge(arguments json.RawMessage) Reply {
+func (s *Service) acknowledge(arguments json.RawMessage) tools.Reply {
 	ids, notes, err := tools.ParseAgentAck(arguments)
 	if err != nil {
 		return refused(err)

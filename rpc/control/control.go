@@ -21,7 +21,6 @@ import (
 	"syscall"
 	"time"
 
-	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/tools"
 )
 
@@ -66,7 +65,7 @@ func Path(journalDir string) (string, error) {
 // goroutine.
 type Socket struct {
 	Log  *slog.Logger
-	Call func(tool string, arguments json.RawMessage, answer func(engine.Reply)) bool
+	Call func(tool string, arguments json.RawMessage, answer func(tools.Reply)) bool
 
 	mu       sync.Mutex
 	listener *net.UnixListener
@@ -127,13 +126,6 @@ type request struct {
 	Arguments json.RawMessage `json:"arguments"`
 }
 
-// Answer is what a tool answered.
-type Answer struct {
-	Text       string         `json:"text"`
-	Structured map[string]any `json:"structured,omitempty"`
-	IsError    bool           `json:"isError,omitempty"`
-}
-
 func (s *Socket) serve(conn net.Conn) {
 	defer conn.Close()
 	lines := bufio.NewScanner(conn)
@@ -150,23 +142,23 @@ func (s *Socket) serve(conn net.Conn) {
 	}
 }
 
-func (s *Socket) answer(line []byte) Answer {
+func (s *Socket) answer(line []byte) tools.Reply {
 	var r request
 	if err := json.Unmarshal(line, &r); err != nil {
-		return Answer{IsError: true, Text: "this line is no request: " + err.Error()}
+		return tools.Reply{IsError: true, Text: "this line is no request: " + err.Error()}
 	}
 	if tools.Find(r.Tool) == nil {
-		return Answer{IsError: true, Text: fmt.Sprintf("unknown tool %q; did you mean %s?", r.Tool, tools.Nearest(r.Tool))}
+		return tools.Reply{IsError: true, Text: fmt.Sprintf("unknown tool %q; did you mean %s?", r.Tool, tools.Nearest(r.Tool))}
 	}
-	got := make(chan engine.Reply, 1)
-	if !s.Call(r.Tool, r.Arguments, func(reply engine.Reply) { got <- reply }) {
-		return Answer{IsError: true, Text: "the server is ending"}
+	got := make(chan tools.Reply, 1)
+	if !s.Call(r.Tool, r.Arguments, func(reply tools.Reply) { got <- reply }) {
+		return tools.Reply{IsError: true, Text: "the server is ending"}
 	}
 	select {
 	case reply := <-got:
-		return Answer{Text: reply.Text, Structured: reply.Structured, IsError: reply.IsError}
+		return reply
 	case <-time.After(callLimit):
-		return Answer{IsError: true, Text: "the server did not answer in time"}
+		return tools.Reply{IsError: true, Text: "the server did not answer in time"}
 	}
 }
 
@@ -184,36 +176,36 @@ func (s *Socket) Close() {
 }
 
 // Call asks the server that runs on a journal. An error wraps [ErrNoServer] where none does.
-func Call(journalDir, tool string, arguments any) (Answer, error) {
+func Call(journalDir, tool string, arguments any) (tools.Reply, error) {
 	path, err := Path(journalDir)
 	if err != nil {
-		return Answer{}, err
+		return tools.Reply{}, err
 	}
 	conn, err := net.Dial("unix", path)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return Answer{}, fmt.Errorf("%w (%s)", ErrNoServer, path)
+		return tools.Reply{}, fmt.Errorf("%w (%s)", ErrNoServer, path)
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("reach the server: %w", err)
+		return tools.Reply{}, fmt.Errorf("reach the server: %w", err)
 	}
 	defer conn.Close()
 	raw, err := json.Marshal(arguments)
 	if err != nil {
-		return Answer{}, err
+		return tools.Reply{}, err
 	}
 	line, err := json.Marshal(request{tool, raw})
 	if err != nil {
-		return Answer{}, err
+		return tools.Reply{}, err
 	}
 	if err := conn.SetDeadline(time.Now().Add(callLimit + 2*time.Second)); err != nil {
-		return Answer{}, err
+		return tools.Reply{}, err
 	}
 	if _, err := conn.Write(append(line, '\n')); err != nil {
-		return Answer{}, fmt.Errorf("ask the server: %w", err)
+		return tools.Reply{}, fmt.Errorf("ask the server: %w", err)
 	}
-	var answer Answer
+	var answer tools.Reply
 	if err := json.NewDecoder(conn).Decode(&answer); err != nil {
-		return Answer{}, fmt.Errorf("the server did not answer; what was asked may still be done: %w", err)
+		return tools.Reply{}, fmt.Errorf("the server did not answer; what was asked may still be done: %w", err)
 	}
 	return answer, nil
 }

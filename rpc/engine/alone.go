@@ -19,10 +19,10 @@ func (e *Engine) FilesChanged() {
 }
 
 // Look answers a tool that only reads out of a state, without opening anything. False: the tool does more.
-func Look(o Options, state *projection.State, tool string, arguments json.RawMessage) (Reply, bool) {
+func Look(o Options, state *projection.State, tool string, arguments json.RawMessage) (tools.Reply, bool) {
 	t := toolCalls[tool]
 	if spec := tools.Find(tool); spec == nil || !spec.ReadOnly || t.call == nil {
-		return Reply{}, false
+		return tools.Reply{}, false
 	}
 	o.Wall = time.Now
 	r := t.call(&Engine{o: o, due: newDueQueue(), peeked: state}, arguments)

@@ -15,14 +15,7 @@ import (
 	"heartbeat-mcpl/rpc/tools"
 )
 
-// Reply is the answer to a tool call: a text for models and the same for programs.
-type Reply struct {
-	Text       string
-	Structured map[string]any
-	IsError    bool
-}
-
-// reply is a Reply in the making.
+// reply is a [tools.Reply] in the making.
 type reply struct {
 	text     string
 	data     map[string]any
@@ -63,12 +56,12 @@ var toolCalls = map[string]toolCall{
 
 // Call runs a tool; answer is called once its events are on disk, or could not be put there. The tool's name must be one of
 // package tools. False: the engine has ended, answer is never called.
-func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(Reply)) bool {
+func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
 	return e.CallBy(journal.ByTool, tool, arguments, answer)
 }
 
 // CallBy is [Engine.Call] for somebody else than the agent.
-func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessage, answer func(Reply)) bool {
+func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
 	return e.do(func() {
 		t := toolCalls[tool]
 		e.by = by
@@ -115,7 +108,7 @@ func (e *Engine) standing() string {
 }
 
 // finish says beside the reply what the files make it say, and whether what changed is saved (SPEC 3.6, 3.7).
-func finish(r reply, notes []string, saved error, journalled bool) Reply {
+func finish(r reply, notes []string, saved error, journalled bool) tools.Reply {
 	if saved != nil && r.changed {
 		notes = append(notes, fmt.Sprintf("This change is not saved (%v): it is in force in memory, and is saved as soon as the journal can be written again.", saved))
 	} else if saved != nil {
@@ -127,20 +120,20 @@ func finish(r reply, notes []string, saved error, journalled bool) Reply {
 		}
 		r.data["notes"] = append([]string{}, notes...)
 	}
-	return Reply{Text: strings.Join(append([]string{r.text}, notes...), "\n"), Structured: r.data, IsError: r.isError}
+	return tools.Reply{Text: strings.Join(append([]string{r.text}, notes...), "\n"), Structured: r.data, IsError: r.isError}
 }
 
 // standby answers while another server holds the journal: what only reads is answered from the files, nothing is
 // changed (SPEC 1.5).
-func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) Reply {
+func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) tools.Reply {
 	holder := e.standing()
 	spec := tools.Find(tool)
 	if spec == nil || !spec.ReadOnly {
-		return Reply{Text: holder + " Call again then, or end the other server.", IsError: true}
+		return tools.Reply{Text: holder + " Call again then, or end the other server.", IsError: true}
 	}
 	state, err := recovery.Peek(e.o.Store.Journal)
 	if err != nil {
-		return Reply{Text: fmt.Sprintf("%s Its journal cannot be read (%v).", holder, err), IsError: true}
+		return tools.Reply{Text: fmt.Sprintf("%s Its journal cannot be read (%v).", holder, err), IsError: true}
 	}
 	reader := &Engine{o: e.o, policy: e.policy, held: e.held, due: newDueQueue(), peeked: state}
 	r := t.call(reader, arguments)

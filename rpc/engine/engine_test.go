@@ -108,10 +108,10 @@ func (r *rig) open() {
 	r.policy(grantAll)
 }
 
-func (r *rig) call(tool, arguments string) Reply {
+func (r *rig) call(tool, arguments string) tools.Reply {
 	r.t.Helper()
-	got := make(chan Reply, 1)
-	if !r.e.Call(tool, json.RawMessage(arguments), func(reply Reply) { got <- reply }) {
+	got := make(chan tools.Reply, 1)
+	if !r.e.Call(tool, json.RawMessage(arguments), func(reply tools.Reply) { got <- reply }) {
 		r.t.Fatal("the engine has ended")
 	}
 	return <-got
@@ -773,7 +773,7 @@ func TestOnlyARefusalOfEmptyContentMakesASilentHeartbeatSpeak(t *testing.T) {
 }
 
 // validated holds a reply against the tool's declared schema.
-func validated(t *testing.T, tool string, r Reply) {
+func validated(t *testing.T, tool string, r tools.Reply) {
 	t.Helper()
 	var s jsonschema.Schema
 	if err := json.Unmarshal(tools.Find(tool).OutputSchema(), &s); err != nil {

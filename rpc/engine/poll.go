@@ -39,14 +39,14 @@ type polledEvent struct {
 }
 
 // documented is a reply that is one JSON document. A program parses it: what else is to be said stands in it.
-func documented(r reply, saved error) Reply {
+func documented(r reply, saved error) tools.Reply {
 	shown := r.document
 	if ack, ok := shown.(ackReply); ok && saved != nil {
 		ack.NotSaved = saved.Error()
 		shown = ack
 	}
 	if status, ok := shown.(feedStatus); ok {
-		return Reply{Text: string(status), Structured: map[string]any{"status": status}}
+		return tools.Reply{Text: string(status), Structured: map[string]any{"status": status}}
 	}
 	var structured map[string]any
 	data, err := json.Marshal(shown)
@@ -56,9 +56,9 @@ func documented(r reply, saved error) Reply {
 		err = json.Unmarshal(data, &structured)
 	}
 	if err != nil {
-		return Reply{Text: "the answer cannot be encoded: " + err.Error(), IsError: true}
+		return tools.Reply{Text: "the answer cannot be encoded: " + err.Error(), IsError: true}
 	}
-	return Reply{Text: string(data), Structured: structured}
+	return tools.Reply{Text: string(data), Structured: structured}
 }
 
 // dueReminders are the reminders that are due, the most overdue first.

@@ -1,5 +1,5 @@
 // Package tools owns the table of our tools and their arguments. Everything that has to agree about them comes from it: the
-// schemas, the validation of SPEC 4, the hints about what a tool takes, and the README's reference.
+// schemas, the validation of SPEC 4, the hints about what a tool takes, and the README's reference. All tools answer with a [Reply].
 //
 // Start with [All] and the Parse functions. The package is pure: no clock, no file, no state.
 package tools
@@ -29,6 +29,13 @@ type Tool struct {
 	ReadOnly    bool
 	Destructive bool
 	Idempotent  bool
+}
+
+// Reply is what a tool answers: a text for models and the same for programs.
+type Reply struct {
+	Text       string         `json:"text"`
+	Structured map[string]any `json:"structured,omitempty"`
+	IsError    bool           `json:"isError,omitempty"`
 }
 
 // Arg is one argument of a tool.
