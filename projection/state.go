@@ -141,15 +141,6 @@ func (s *State) Reminder(id string) (*Reminder, bool) {
 // Len is the number of open reminders.
 func (s *State) Len() int { return len(s.reminders) }
 
-// Each calls f for every open reminder, in no order, until f returns false.
-func (s *State) Each(f func(*Reminder) bool) {
-	for _, r := range s.reminders {
-		if !f(r) {
-			return
-		}
-	}
-}
-
 // Reminders are all open reminders in the order in which they were added. What the view shows of them does not change later.
 func (s *State) Reminders() []*Reminder { return s.bySeq.Items() }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	"heartbeat-mcpl/projection"
@@ -12,8 +13,7 @@ import (
 func (e *Engine) FilesChanged() {
 	e.do(func() {
 		if e.store != nil {
-			e.store.TakeInEdits(e.now())
-			e.takenIn()
+			e.takeInEdits()
 		}
 	})
 }
@@ -25,9 +25,14 @@ func Look(o Options, state *projection.State, tool string, arguments json.RawMes
 		return tools.Reply{}, false
 	}
 	o.Wall = time.Now
-	r := t.call(&Engine{o: o, due: newDueQueue(), peeked: state}, arguments)
+	return (&Engine{o: o, due: newDueQueue(), peeked: state}).read(t, arguments), true
+}
+
+// read answers a tool that only reads out of the state that was peeked at.
+func (e *Engine) read(t toolCall, arguments json.RawMessage, notes ...string) tools.Reply {
+	r := t.call(e, arguments)
 	if r.document != nil {
-		return documented(r, nil), true
+		return documented(r, nil)
 	}
-	return finish(r, r.notes, nil, true), true
+	return finish(r, append(slices.Clone(r.notes), notes...), nil, true)
 }

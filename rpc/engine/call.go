@@ -136,11 +136,7 @@ func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) too
 		return tools.Reply{Text: fmt.Sprintf("%s Its journal cannot be read (%v).", holder, err), IsError: true}
 	}
 	reader := &Engine{o: e.o, policy: e.policy, held: e.held, due: newDueQueue(), peeked: state}
-	r := t.call(reader, arguments)
-	if r.document != nil {
-		return documented(r, nil)
-	}
-	return finish(r, append(slices.Clone(r.notes), holder), nil, true)
+	return reader.read(t, arguments, holder)
 }
 
 func (e *Engine) status(arguments json.RawMessage) reply {
@@ -313,8 +309,9 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 		entries, last = append(entries, entry), r
 		return true
 	})
-	data := map[string]any{"count": state.Len(), "more": state.Behind(last), "reminders": entries, "waiting": nil}
-	if more := state.Behind(last); more > 0 {
+	more := state.Behind(last)
+	data := map[string]any{"count": state.Len(), "more": more, "reminders": entries, "waiting": nil}
+	if more > 0 {
 		fmt.Fprintf(&said, "\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
 	}
 	if why := e.waiting(now); why != "" {
@@ -331,11 +328,12 @@ func (e *Engine) waiting(now int64) string {
 		overdue = r.FireAt <= now
 		return false
 	})
+	blocked := e.blocked()
 	switch {
 	case !overdue:
 		return ""
-	case e.blocked() != "":
-		return "Reminders that are due wait: " + e.blocked() + "."
+	case blocked != "":
+		return "Reminders that are due wait: " + blocked + "."
 	case e.busy():
 		return "Reminders that are due wait until the turn that runs has ended."
 	case len(e.refused) > 0:
@@ -379,7 +377,7 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 // nearest names the open reminders whose ids are most like id.
 func (e *Engine) nearest(id string) string {
 	var ids []string
-	e.state().Each(func(r *projection.Reminder) bool {
+	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		ids = append(ids, r.ID)
 		return true
 	})

@@ -326,13 +326,18 @@ func (e *Engine) record(bodies ...journal.Body) {
 	}
 }
 
-// lookAtFiles takes in what a person changed in the views, once a turn.
+// lookAtFiles takes in edits once a turn.
 func (e *Engine) lookAtFiles() {
 	if !e.looked {
 		e.looked = true
-		e.store.TakeInEdits(e.now())
-		e.takenIn()
+		e.takeInEdits()
 	}
+}
+
+// takeInEdits takes in what a person changed in the views.
+func (e *Engine) takeInEdits() {
+	e.store.TakeInEdits(e.now())
+	e.takenIn()
 }
 
 // takenIn follows edits of the views that the store recorded by itself.

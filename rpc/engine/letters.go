@@ -6,7 +6,6 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
-	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/wire"
 )
@@ -78,18 +77,16 @@ func (e *Engine) retryLetters() {
 
 func (e *Engine) pushLetter(l projection.Letter, p *letterPush) {
 	now := e.now()
-	params := pushParams{
-		FeatureSet: mcpl.FeatureSet, EventID: "mesh-" + l.ID, Timestamp: text.Protocol(now), Tags: []string{"heartbeat:mesh"},
-		Origin:  origin{Source: "mesh", MessageID: l.ID, From: l.From},
-		Payload: pushPayload{Content: []textBlock{{"text", text.Letter(l, now, e.o.Zone)}}},
-	}
+	f := &flight{eventID: "mesh-" + l.ID, due: now}
 	if p.refused > 0 {
-		params.EventID += fmt.Sprint("-", p.refused)
+		f.eventID += fmt.Sprint("-", p.refused)
 	}
+	params := newParams(f, now, "heartbeat:mesh")
+	params.Origin = origin{Source: "mesh", MessageID: l.ID, From: l.From}
+	params.Payload.Content = append(params.Payload.Content, textBlock{"text", text.Letter(l, now, e.o.Zone)})
 	p.out, p.at = true, time.Now()
-	f := &flight{eventID: params.EventID}
 	e.flights[f.eventID] = f
-	answered := func(a wire.Answer) {
+	e.push(params, func(a wire.Answer) {
 		if e.flights[f.eventID] == f {
 			delete(e.flights, f.eventID)
 		}
@@ -108,11 +105,7 @@ func (e *Engine) pushLetter(l projection.Letter, p *letterPush) {
 			p.refused++
 		}
 		e.o.Log.Info("the host did not take message "+l.ID+": "+v.reason, "event", f.eventID, "code", v.code)
-	}
-	err := e.host.Call("push/event", params, answerLimit, func(a wire.Answer) { e.do(func() { answered(a) }) })
-	if err != nil {
-		e.next = append(e.next, func() { answered(wire.Answer{NoAnswer: true}) })
-	}
+	})
 }
 
 // polledLetters offers messages to a host that polls.

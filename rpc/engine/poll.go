@@ -65,10 +65,11 @@ func documented(r reply, saved error) tools.Reply {
 func (e *Engine) dueReminders(now int64) []*projection.Reminder {
 	var due []*projection.Reminder
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
-		if r.FireAt <= now {
-			due = append(due, r)
+		if r.FireAt > now {
+			return false
 		}
-		return r.FireAt <= now
+		due = append(due, r)
+		return true
 	})
 	return due
 }
@@ -283,8 +284,7 @@ func (e *Engine) pollFeeds(arguments json.RawMessage) reply {
 	}
 	if e.store != nil {
 		e.endFlush() // while views are written, edits are not looked for
-		e.store.TakeInEdits(e.now())
-		e.takenIn()
+		e.takeInEdits()
 	}
 	status := "ok"
 	if said := e.sentences(); len(said) > 0 {

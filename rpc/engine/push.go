@@ -82,12 +82,12 @@ func newParams(f *flight, now int64, tag string) pushParams {
 	return p
 }
 
-// push sends one push whose fire event is in the journal.
-func (e *Engine) push(f *flight, params pushParams) {
+// push sends one push. The loop calls answered with what came of it.
+func (e *Engine) push(params pushParams, answered func(wire.Answer)) {
 	err := e.host.Call("push/event", params, answerLimit, func(a wire.Answer) {
-		e.do(func() { e.answered(f, a) })
+		e.do(func() { answered(a) })
 	})
 	if err != nil {
-		e.next = append(e.next, func() { e.answered(f, wire.Answer{NoAnswer: true}) })
+		e.next = append(e.next, func() { answered(wire.Answer{NoAnswer: true}) })
 	}
 }

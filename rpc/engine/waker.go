@@ -7,6 +7,7 @@ import (
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/text"
+	"heartbeat-mcpl/rpc/wire"
 )
 
 const (
@@ -167,7 +168,7 @@ func (e *Engine) sendBeat(f *flight, now int64, fallback bool) {
 	e.flights[f.eventID] = f
 	e.record(&journal.Fire{By: by, EventID: f.eventID, Due: f.due, Manual: f.manual, Silent: f.silent, Fallback: fallback})
 	params := beatParams(f, &e.state().Config, now, fallback, e.o.Zone)
-	e.then(func(error) { e.push(f, params) })
+	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
 }
 
 // fireReminder pushes a reminder: under the event id that was sent before if nobody answered it, so that the host can
@@ -186,7 +187,7 @@ func (e *Engine) fireReminder(id string, now int64) {
 	params := reminderParams(f, r, now, e.o.Zone)
 	e.flights[f.eventID] = f
 	e.record(&journal.Fire{By: journal.ByTimer, ID: id, EventID: f.eventID, Due: f.due, Again: again})
-	e.then(func(error) { e.push(f, params) })
+	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
 }
 
 // reschedule puts a reminder that changed in the queue anew, whatever came of its last push.
@@ -221,7 +222,7 @@ func (e *Engine) schedule(id string) {
 // rebuildQueue follows a change of many reminders at once.
 func (e *Engine) rebuildQueue() {
 	e.due = newDueQueue()
-	e.state().Each(func(r *projection.Reminder) bool {
+	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		e.schedule(r.ID)
 		return true
 	})
