@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/rpc/control"
 )
 
 // ctl runs a command on the home's files; a failure is in its text.
@@ -88,6 +89,19 @@ func TestASocketsPathMayBeTooLong(t *testing.T) {
 	s := h.open()
 	contains(t, h.ctl("add", "far", "--in", "1h"), "Reminder rem_")
 	contains(t, s.call("reminder_list", nil), `"far"`)
+	s.end()
+}
+
+// TestMeshToolsAreNotServedOnTheSocket: they are the agent's own, and the engine has none of them.
+func TestMeshToolsAreNotServedOnTheSocket(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	r, err := control.Call(h.journal(), "agents_list", map[string]any{})
+	s.ok(err)
+	if !r.IsError || !strings.Contains(r.Text, "agents_list is not served here") {
+		t.Errorf("got %+v", r)
+	}
+	s.call("heartbeat_status", nil)
 	s.end()
 }
 

@@ -147,8 +147,11 @@ func (s *Socket) answer(line []byte) tools.Reply {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return tools.Reply{IsError: true, Text: "this line is no request: " + err.Error()}
 	}
-	if tools.Find(r.Tool) == nil {
+	switch tool := tools.Find(r.Tool); {
+	case tool == nil:
 		return tools.Reply{IsError: true, Text: fmt.Sprintf("unknown tool %q; did you mean %s?", r.Tool, tools.Nearest(r.Tool))}
+	case tool.Mesh:
+		return tools.Reply{IsError: true, Text: r.Tool + " is not served here: it is the agent's own; heartbeat-mcpl mesh shows who is here"}
 	}
 	got := make(chan tools.Reply, 1)
 	if !s.Call(r.Tool, r.Arguments, func(reply tools.Reply) { got <- reply }) {

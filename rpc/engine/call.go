@@ -55,7 +55,7 @@ var toolCalls = map[string]toolCall{
 }
 
 // Call runs a tool; answer is called once its events are on disk, or could not be put there. The tool's name must be one of
-// package tools. False: the engine has ended, answer is never called.
+// package tools, and none of the mesh's. False: the engine has ended, answer is never called.
 func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
 	return e.CallBy(journal.ByTool, tool, arguments, answer)
 }
