@@ -80,20 +80,20 @@ func (a *audit) printTotals(u ui) {
 	t := a.Totals
 	u.title("Totals")
 	u.line("  %s: %d open, %d cancelled", text.Plural(t.Reminders, "reminder"), t.Open, t.Cancelled)
-	u.line("  %s in %s: %d taken, %d dropped, %d given up, %d waiting", text.Plural(t.Wakes, "wake"), plural(t.Pushes, "push", "pushes"), t.Taken, t.Dropped, t.GivenUp, t.Waiting)
+	u.line("  %s in %s: %d taken, %d dropped, %d given up, %d waiting", text.Plural(t.Wakes, "wake"), pushes(t.Pushes), t.Taken, t.Dropped, t.GivenUp, t.Waiting)
 	if t.Refused+t.NoAnswer > 0 {
-		u.line("  the host refused %s and did not answer %d", plural(t.Refused, "push", "pushes"), t.NoAnswer)
+		u.line("  the host refused %s and did not answer %d", pushes(t.Refused), t.NoAnswer)
 	}
 	if l := a.Lateness; l.Count > 0 {
 		u.line("  late: half within %s, 90%% within %s, 99%% within %s, at most %s", length(l.P50), length(l.P90), length(l.P99), length(l.Max))
 	}
 }
 
-func plural(n int, one, many string) string {
+func pushes(n int) string {
 	if n == 1 {
-		return "1 " + one
+		return "1 push"
 	}
-	return fmt.Sprintf("%d %s", n, many)
+	return fmt.Sprintf("%d pushes", n)
 }
 
 // length is a length in milliseconds as people read it.
@@ -294,7 +294,7 @@ func (a *audit) standing(s *projection.Subject) string {
 	case last != "" && last != projection.ResultTaken && last != projection.ResultCancelled:
 		return "waiting: " + string(last)
 	case s.EveryMs > 0:
-		return fmt.Sprintf("every %s, taken %s", length(s.EveryMs), plural(taken, "time", "times"))
+		return fmt.Sprintf("every %s, taken %s", length(s.EveryMs), text.Plural(taken, "time"))
 	}
 	return "set"
 }

@@ -336,7 +336,7 @@ func (c *ctl) status(out *os.File, watching bool) error {
 	if err != nil {
 		return err
 	}
-	list, err := c.call("reminder_list", map[string]any{"limit": 10_000})
+	list, err := c.call("reminder_list", map[string]any{"limit": mostListed})
 	if err != nil {
 		return err
 	}

@@ -23,6 +23,12 @@ type beatStatus struct {
 	Notes                                   []string
 }
 
+// reminderList is what reminder_list says, as far as the screen shows it.
+type reminderList struct {
+	Count     int
+	Reminders []listedReminder
+}
+
 type listedReminder struct {
 	ID, Message  string
 	FireAt       time.Time
@@ -35,7 +41,7 @@ type listedReminder struct {
 // printStatus prints the status screen.
 func printStatus(u ui, status, list map[string]any, zone *time.Location) {
 	var s beatStatus
-	var l struct{ Reminders []listedReminder }
+	var l reminderList
 	for _, part := range []struct {
 		from map[string]any
 		to   any
@@ -47,7 +53,7 @@ func printStatus(u ui, status, list map[string]any, zone *time.Location) {
 		}
 	}
 	u.heartbeat(s, zone)
-	u.reminders(l.Reminders, zone)
+	u.reminders(l, zone)
 	for _, note := range s.Notes {
 		u.bad("%s", text.Safe(note))
 	}
@@ -67,7 +73,7 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 		}
 		last := "never"
 		if s.LastTakenAt != nil {
-			last = fmt.Sprintf("%s (%s), %s in all", local(*s.LastTakenAt, zone), distance(*s.LastTakenAt), plural(s.Taken, "time", "times"))
+			last = fmt.Sprintf("%s (%s), %s in all", local(*s.LastTakenAt, zone), distance(*s.LastTakenAt), text.Plural(s.Taken, "time"))
 		}
 		u.line("  taken    %s", last)
 		u.line("  says     %s", text.Quote(short(s.Message, 100)))
@@ -79,13 +85,10 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 	u.line("  %s", delivery)
 }
 
-func (u ui) reminders(all []listedReminder, zone *time.Location) {
-	u.line("\n%s  %d", u.paint(bold, "Reminders"), len(all))
+func (u ui) reminders(l reminderList, zone *time.Location) {
+	u.line("\n%s  %d", u.paint(bold, "Reminders"), l.Count)
 	w := tabwriter.NewWriter(u.out, 2, 0, 2, ' ', 0)
-	for i, r := range all {
-		if i == mostListed {
-			break
-		}
+	for _, r := range l.Reminders {
 		rhythm := "once"
 		switch {
 		case r.EverySeconds != nil:
@@ -103,7 +106,7 @@ func (u ui) reminders(all []listedReminder, zone *time.Location) {
 		}
 	}
 	_ = w.Flush() // the error stays in u.out
-	if more := len(all) - mostListed; more > 0 {
+	if more := l.Count - len(l.Reminders); more > 0 {
 		u.line("  and %d more; ctl list shows all", more)
 	}
 }
