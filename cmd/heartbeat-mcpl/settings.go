@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -155,6 +156,15 @@ func systemZone() *time.Location {
 // lengthUnits are the units of lengths of time on the command line.
 var lengthUnits = map[string]time.Duration{"w": 7 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour, "m": time.Minute}
 
+// lengthOf is so many units; what a time.Duration cannot hold is the most that it can.
+func lengthOf(digits, unit string) time.Duration {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if most := int64(math.MaxInt64 / lengthUnits[unit]); err != nil || n > most {
+		n = most
+	}
+	return time.Duration(n) * lengthUnits[unit]
+}
+
 var keepForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([1-9][0-9]{0,5})(d|h|m|w)$`)
 })
@@ -170,13 +180,5 @@ func (s *settings) keeping(log *slog.Logger) time.Duration {
 		log.Warn(fmt.Sprintf("HEARTBEAT_KEEP (or --keep) %q is no length (give a number and w, d, h or m, such as 90d): everything is kept", s.keep))
 		return 0
 	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		return 0 // the form lets only short numbers through
-	}
-	unit := lengthUnits[m[2]]
-	if most := int(time.Duration(1<<63-1) / unit); n > most {
-		n = most
-	}
-	return time.Duration(n) * unit
+	return lengthOf(m[1], m[2])
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"regexp"
-	"strconv"
 	"sync"
 	"time"
 
@@ -18,10 +17,7 @@ var agoForm = sync.OnceValue(func() *regexp.Regexp {
 // parseWhen reads a point in time as a flag gives it: ISO 8601, without an offset in the zone, or a length before now.
 func parseWhen(flag, value string, zone *time.Location, now time.Time) (time.Time, error) {
 	if m := agoForm().FindStringSubmatch(value); m != nil {
-		n, err := strconv.Atoi(m[1])
-		if err == nil {
-			return now.Add(-time.Duration(n) * lengthUnits[m[2]]), nil
-		}
+		return now.Add(-lengthOf(m[1], m[2])), nil
 	}
 	at, err := tools.ParseTime(value, zone)
 	if err != nil {
