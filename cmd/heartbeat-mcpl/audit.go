@@ -45,12 +45,7 @@ func newAudit() *cobra.Command {
 			"  heartbeat-mcpl audit --reminder rem_k3f9x2m7q1ab\n" +
 			"  heartbeat-mcpl audit --html audit.html",
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := noEmptyFlags(cmd); err != nil {
-				return err
-			}
-			return quietly(f.run(cmd.Context(), os.Stdout))
-		},
+		RunE: printing(f.run),
 	}
 	flags := cmd.Flags()
 	f.registerReading(flags)

@@ -53,12 +53,7 @@ func newReplay() *cobra.Command {
 			"  heartbeat-mcpl replay --at 2026-10-03T09:00 --state\n" +
 			"  heartbeat-mcpl replay --verify",
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := noEmptyFlags(cmd); err != nil {
-				return err
-			}
-			return quietly(f.run(cmd.Context(), os.Stdout))
-		},
+		RunE: printing(f.run),
 	}
 	flags := cmd.Flags()
 	f.registerReading(flags)
@@ -81,6 +76,16 @@ func noArgs(_ *cobra.Command, args []string) error {
 		return usageError{fmt.Errorf("this command takes flags alone, and was given %q", args[0])}
 	}
 	return nil
+}
+
+// printing runs a command that reads a journal and prints what it says.
+func printing(run func(context.Context, *os.File) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		if err := noEmptyFlags(cmd); err != nil {
+			return err
+		}
+		return quietly(run(cmd.Context(), os.Stdout))
+	}
 }
 
 // noEmptyFlags refuses a flag that was given an empty text: a variable that is not set, in a script, means something else than
