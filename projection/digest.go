@@ -23,39 +23,47 @@ func DigestReminders(all []Reminder) Digest {
 
 // Digest is the digest of what the config view shows.
 func (c *Config) Digest() Digest {
-	return digest([]byte(c.Mode), []byte(c.Message), c.Extra, number(c.IntervalMs), flag(c.Paused), flag(c.Standing), flag(c.Cleared), []byte(c.Active))
+	return fields(nil).text(c.Mode, c.Message, string(c.Extra)).number(c.IntervalMs).flag(c.Paused, c.Standing, c.Cleared).text(c.Active).digest()
 }
 
 // toggle adds r to the set, or takes it out.
 func (d *Digest) toggle(r *Reminder) {
-	text := make([]byte, 0, 512)
-	for _, f := range [...]string{r.ID, r.Message, r.Title, r.Severity, r.URL, r.Cron, r.Zone} {
-		text = append(binary.LittleEndian.AppendUint64(text, uint64(len(f))), f...)
-	}
-	text = append(binary.LittleEndian.AppendUint64(text, uint64(len(r.Extra))), r.Extra...)
-	for _, n := range [...]int64{r.Until, int64(r.Left), r.CreatedAt, r.FireAt, r.EveryMs} {
-		text = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(text, 8), uint64(n))
-	}
-	one := sha256.Sum256(text)
+	one := make(fields, 0, 512).text(r.ID, r.Message, r.Title, r.Severity, r.URL, r.Cron, r.Zone, string(r.Extra)).
+		number(r.Until, int64(r.Left), r.CreatedAt, r.FireAt, r.EveryMs).digest()
 	for i := range d {
 		d[i] ^= one[i]
 	}
 }
 
-func digest(fields ...[]byte) Digest {
-	h := sha256.New()
-	for _, f := range fields {
-		h.Write(number(int64(len(f))))
-		h.Write(f)
+// fields are what a digest is of, each behind its length.
+type fields []byte
+
+func (f fields) text(all ...string) fields {
+	for _, s := range all {
+		f = append(binary.LittleEndian.AppendUint64(f, uint64(len(s))), s...)
 	}
-	return Digest(h.Sum(nil)[:16])
+	return f
 }
 
-func number(n int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(n)) }
-
-func flag(b bool) []byte {
-	if b {
-		return []byte{1}
+func (f fields) number(all ...int64) fields {
+	for _, n := range all {
+		f = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(f, 8), uint64(n))
 	}
-	return []byte{0}
+	return f
+}
+
+func (f fields) flag(all ...bool) fields {
+	for _, b := range all {
+		bit := "\x00"
+		if b {
+			bit = "\x01"
+		}
+		f = f.text(bit)
+	}
+	return f
+}
+
+func (f fields) digest() Digest {
+	sum := sha256.Sum256(f)
+	return Digest(sum[:16])
 }
