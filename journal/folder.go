@@ -87,6 +87,15 @@ func First(dir string) (string, error) {
 	return nameOf(firsts[0]), nil
 }
 
+// Newest is the path of a journal's newest segment; empty where there is none.
+func Newest(dir string) (string, error) {
+	firsts, _, err := segments(dir)
+	if err != nil || len(firsts) == 0 {
+		return "", err
+	}
+	return filepath.Join(dir, nameOf(firsts[len(firsts)-1])), nil
+}
+
 // Starts are the indices with which the journal's segments begin, by their names, ascending.
 func Starts(dir string) ([]uint64, error) {
 	firsts, _, err := segments(dir)

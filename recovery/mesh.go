@@ -206,19 +206,18 @@ func (m *Mesh) catchUp() error {
 
 // looks is how the folder's newest segment looks, empty where there is no mesh yet.
 func (m *Mesh) looks() (string, error) {
-	starts, err := journal.Starts(m.dir)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(starts) == 0 {
+	newest, err := journal.Newest(m.dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && newest == "" {
 		return "", nil
 	}
 	if err != nil {
 		return "", err
 	}
-	last := filepath.Join(m.dir, fmt.Sprintf("%020d", starts[len(starts)-1]))
-	info, err := os.Stat(last)
+	info, err := os.Stat(newest)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprint(last, info.Size(), info.ModTime().UnixNano()), nil
+	return fmt.Sprint(newest, info.Size(), info.ModTime().UnixNano()), nil
 }
 
 // Follow calls changed whenever the mesh has grown, until stop is closed.

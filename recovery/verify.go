@@ -34,8 +34,10 @@ type Verification struct {
 	Faults    []Fault     `json:"faults"`
 }
 
-// tailSettles is how long a damaged end is given to become whole: it may be an append that is under way.
-var tailSettles = 300 * time.Millisecond
+// TailSettles is how long a damaged end is given to become whole: it may be an append that is under way.
+const TailSettles = 300 * time.Millisecond
+
+var tailSettles = TailSettles // 0 in tests
 
 // Verify checks the journal and the views against it, strictly read-only, also while a server runs on them: framing, CRC,
 // order, that every snapshot is what the events before it led to, and that each view shows what the journal projected at

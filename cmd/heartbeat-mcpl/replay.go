@@ -26,10 +26,8 @@ import (
 	"heartbeat-mcpl/rpc/text"
 )
 
-const (
-	followEvery = 200 * time.Millisecond // how often --follow looks for new records
-	tailSettles = 300 * time.Millisecond // how long a damaged end is given: it may be an append that is under way
-)
+// followEvery is how often --follow looks for new records.
+const followEvery = 200 * time.Millisecond
 
 // replayFlags are what `replay` was asked for.
 type replayFlags struct {
@@ -225,7 +223,7 @@ func (f *replayFlags) print(ctx context.Context, p *eventPrinter, times span) er
 		wait := followEvery
 		switch torn := slices.ContainsFunc(rest, func(d journal.Damage) bool { return d.Tail }); {
 		case torn && !settled:
-			settled, wait = true, tailSettles
+			settled, wait = true, recovery.TailSettles
 		case !f.follow:
 			for _, d := range rest {
 				p.damage(d)
