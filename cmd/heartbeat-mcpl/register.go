@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
+
+	"heartbeat-mcpl/rpc/rawjson"
 )
 
 // registerFlags are what `register` was asked for.
@@ -169,39 +171,25 @@ func (j *jsonFile) parse(data []byte) error {
 	if j.members == nil {
 		return errors.New("it is null")
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	if _, err := dec.Token(); err != nil {
-		return err
-	}
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return err
+	members, _ := rawjson.Members(data)
+	for _, m := range members {
+		if slices.Contains(j.names, m.Name) {
+			return fmt.Errorf("%q is there twice", m.Name)
 		}
-		var skipped json.RawMessage
-		if err := dec.Decode(&skipped); err != nil {
-			return err
-		}
-		text := name.(string)
-		if slices.Contains(j.names, text) {
-			return fmt.Errorf("%q is there twice", text)
-		}
-		j.names = append(j.names, text)
+		j.names, j.members[m.Name] = append(j.names, m.Name), m.Value
 	}
 	return nil
 }
 
 func (j *jsonFile) set(name string, value any) error {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(value); err != nil {
+	text, err := rawjson.Append(nil, value)
+	if err != nil {
 		return err
 	}
 	if _, has := j.members[name]; !has {
 		j.names = append(j.names, name)
 	}
-	j.members[name] = b.Bytes()
+	j.members[name] = text
 	return nil
 }
 

@@ -3,8 +3,6 @@
 package text
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +10,7 @@ import (
 	"unicode"
 
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/rpc/rawjson"
 )
 
 // OverdueMs is how late a wake must be for its text to say when it was due (SPEC 6.3).
@@ -33,13 +32,11 @@ func Seconds(ms int64) string {
 // Quote is text between double quotes on one line, escaped as JSON; characters that would act on a terminal or turn the
 // line around are escaped, too.
 func Quote(text string) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(text); err != nil {
+	quoted, err := rawjson.Append(nil, text)
+	if err != nil {
 		return strconv.Quote(text)
 	}
-	return escapeUnseen(strings.TrimSuffix(b.String(), "\n"))
+	return escapeUnseen(string(quoted))
 }
 
 // Safe is text for a terminal: nothing in it breaks the line, acts on the terminal or turns the line around.
