@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -124,7 +125,7 @@ func (s *server) listen(c call, params json.RawMessage, reply *wire.Reply) {
 	s.subs.mu.Lock()
 	defer s.subs.mu.Unlock()
 	if len(s.subs.listens) >= mostListens {
-		reply.Error(jsonrpc2.CodeInvalidRequest, "there are 64 subscriptions already: cancel one", nil)
+		reply.Error(jsonrpc2.CodeInvalidRequest, fmt.Sprintf("there are %d subscriptions already: cancel one", mostListens), nil)
 		return
 	}
 	l := listen{id: reply.Hold(), uris: slices.DeleteFunc(p.Notifications.ResourceSubscriptions, func(uri string) bool { return !known(uri) })}

@@ -18,7 +18,7 @@ type Verb string
 // The verbs. Their names are part of the journal's format.
 const (
 	Status Verb = "status"
-	Every  Verb = "every"
+	Every  Verb = projection.CommandEvery
 	Pause  Verb = "pause"
 	Resume Verb = "resume"
 	Clear  Verb = "clear"
