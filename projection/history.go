@@ -1,11 +1,11 @@
 package projection
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
 	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection/rawjson"
 )
 
 // Instant is a point in time in Unix milliseconds. In JSON it is RFC 3339 in UTC with milliseconds; 0, which stands for
@@ -13,11 +13,14 @@ import (
 type Instant int64
 
 // MarshalJSON is the instant as protocols carry it (SPEC 1.3).
-func (i Instant) MarshalJSON() ([]byte, error) {
+func (i Instant) MarshalJSON() ([]byte, error) { return i.AppendJSON(nil), nil }
+
+// AppendJSON adds the instant as protocols carry it.
+func (i Instant) AppendJSON(dst []byte) []byte {
 	if i == 0 {
-		return []byte("null"), nil
+		return append(dst, "null"...)
 	}
-	return json.Marshal(i.String())
+	return rawjson.AppendText(dst, i.String())
 }
 
 // String is the instant in RFC 3339, in UTC with milliseconds.

@@ -6,7 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+
+	"heartbeat-mcpl/projection/rawjson"
 )
 
 // ViewRef ties the config view to the journal: both views show at least what the event at Index made of the state. A
@@ -158,28 +159,4 @@ func seconds(ms int64) []byte {
 }
 
 // quote is text as a JSON string, without the escapes that only HTML needs.
-func quote(text string) []byte {
-	if isPlain(text) {
-		return append(append(append(make([]byte, 0, len(text)+2), '"'), text...), '"')
-	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if !utf8.ValidString(text) {
-		text = string([]rune(text))
-	}
-	if err := enc.Encode(text); err != nil {
-		return []byte(`""`) // a string always encodes
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
-}
-
-// isPlain says whether text is ASCII that JSON writes as it is.
-func isPlain(text string) bool {
-	for i := range len(text) {
-		if c := text[i]; c < ' ' || c >= utf8.RuneSelf-1 || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
+func quote(text string) []byte { return rawjson.AppendText(make([]byte, 0, len(text)+2), text) }

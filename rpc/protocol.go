@@ -7,8 +7,8 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
+	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/rpc/mcpl"
-	"heartbeat-mcpl/rpc/rawjson"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )

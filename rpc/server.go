@@ -18,12 +18,12 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/agents"
 	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/mcpl"
-	"heartbeat-mcpl/rpc/rawjson"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
-	"heartbeat-mcpl/rpc/rawjson"
+	"heartbeat-mcpl/projection/rawjson"
 )
 
 // registerFlags are what `register` was asked for.

@@ -10,7 +10,7 @@ import (
 	"unicode"
 
 	"heartbeat-mcpl/projection"
-	"heartbeat-mcpl/rpc/rawjson"
+	"heartbeat-mcpl/projection/rawjson"
 )
 
 // OverdueMs is how late a wake must be for its text to say when it was due (SPEC 6.3).

@@ -17,7 +17,7 @@ import (
 	"unicode/utf8"
 
 	"heartbeat-mcpl/projection"
-	"heartbeat-mcpl/rpc/rawjson"
+	"heartbeat-mcpl/projection/rawjson"
 )
 
 // ErrNotObject says that a call's arguments are no JSON object (SPEC 4.6).

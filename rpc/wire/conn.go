@@ -1,6 +1,7 @@
 // Package wire owns one conversation in JSON-RPC 2.0, one message a line, over any reader and writer. It knows nothing of
-// MCP. sourcegraph/jsonrpc2 does the RPC; the stream under it is ours ([stream]), because a bad line must never end the
-// conversation, ids come back byte for byte, and a peer that does not read must cost bounded memory (SPEC 8.7, 8.8).
+// MCP. sourcegraph/jsonrpc2 makes our calls to the peer; what the peer sends is read by a stream of ours ([stream]), because
+// a bad line must never end the conversation, ids come back byte for byte, and a peer that does not read must cost bounded
+// memory (SPEC 8.7, 8.8).
 //
 // Start with [New] and [Conn.Run]. The [Handler] is called in the order of the input and must not block; answers are given
 // through [Reply] from anywhere, and never block either.
@@ -14,6 +15,7 @@ import (
 	"io"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -21,7 +23,7 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
-	"heartbeat-mcpl/rpc/rawjson"
+	"heartbeat-mcpl/projection/rawjson"
 )
 
 // Errors that callers tell apart.
@@ -80,15 +82,17 @@ func New(in io.Reader, out io.Writer, h Handler, o Options) *Conn {
 	c := &Conn{o: o, h: h, ready: make(chan struct{})}
 	c.out = newOutput(out, o)
 	c.stream = newStream(in, c.out, o, &c.calls)
-	c.calls.expired = c.stream.inject
+	c.stream.dispatch = c.dispatch
+	c.calls.expired = c.stream.settled
 	return c
 }
 
 // Run serves until the input ends, the peer is gone ([ErrPeerGone]) or ctx is done. At the end of the input it waits until every
 // request has its answer queued. Whatever it returns, [Conn.Drain] must follow: until then answers are still sent.
 func (c *Conn) Run(ctx context.Context) error {
-	c.rpc = jsonrpc2.NewConn(context.WithoutCancel(ctx), c.stream, handler{c}, jsonrpc2.SetLogger(quiet{c.o.Log}))
+	c.rpc = jsonrpc2.NewConn(context.WithoutCancel(ctx), c.stream, nil, jsonrpc2.SetLogger(quiet{c.o.Log}))
 	close(c.ready)
+	go c.stream.read()
 	select {
 	case <-c.stream.ended:
 	case <-c.out.failed:
@@ -142,13 +146,9 @@ func (c *Conn) Call(method string, params any, limit time.Duration, answer func(
 		return err
 	}
 	id := c.calls.begin(limit, answer)
-	// What jsonrpc2 would do to the params (it escapes them for HTML) is spared them: the stream puts them in. The response
-	// is taken by the stream's table before jsonrpc2 sees it, so there is nothing to wait for here.
-	c.stream.putAside(id, raw)
-	_, err = c.rpc.DispatchCall(context.Background(), method, nil, jsonrpc2.PickID(jsonrpc2.ID{Str: id, IsString: true}))
-	if err != nil {
+	line := slices.Concat([]byte(`{"jsonrpc":"2.0","id":"`+id+`","method":"`+method+`","params":`), raw, []byte("}\n"))
+	if err := c.stream.send(c.rpc, method, id, line); err != nil {
 		c.calls.forget(id)
-		c.stream.takeAside(id)
 		return errors.Join(ErrClosed, err)
 	}
 	return nil
@@ -172,50 +172,43 @@ func (c *Conn) write(message any) error {
 	return c.out.put(append(line, '\n'))
 }
 
-// handler is jsonrpc2's way to the Handler.
-type handler struct{ c *Conn }
-
-func (h handler) Handle(_ context.Context, rpc *jsonrpc2.Conn, req *jsonrpc2.Request) {
-	c := h.c
-	raw := c.stream.paramsOf(req)
+// dispatch hands a request or notification to the Handler.
+func (c *Conn) dispatch(method string, params, id json.RawMessage) {
 	var reply *Reply
-	if !req.Notif {
+	if id != nil {
 		c.requests.Add(1)
-		reply = &Reply{c: c, id: req.ID}
+		reply = &Reply{c: c, id: id}
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			c.o.Log.Error("a handler panicked", "method", req.Method, "panic", p, "stack", string(debug.Stack()))
+			c.o.Log.Error("a handler panicked", "method", method, "panic", p, "stack", string(debug.Stack()))
 			if reply != nil {
 				reply.Error(jsonrpc2.CodeInternalError, "internal error", nil)
 			}
 		}
 	}()
 	if reply == nil {
-		c.h.Notification(req.Method, raw)
+		c.h.Notification(method, params)
 		return
 	}
-	c.h.Request(req.Method, raw, reply)
+	c.h.Request(method, params, reply)
 }
 
 // Reply answers one request, exactly once, from any goroutine, without blocking.
 type Reply struct {
 	c    *Conn
-	id   jsonrpc2.ID
+	id   json.RawMessage // as the peer wrote it
 	done atomic.Bool
 }
 
 // Result answers with a result.
 func (r *Reply) Result(v any) {
-	raw, err := encode(v)
-	if err != nil {
+	if err := r.send("result", v); err != nil {
 		r.Error(jsonrpc2.CodeInternalError, "the result cannot be encoded: "+err.Error(), nil)
-		return
 	}
-	r.send("result", raw)
 }
 
-// Error answers with an error; data may be nil.
+// Error answers with an error; data may be nil, and is left out where it cannot be encoded.
 func (r *Reply) Error(code int64, message string, data any) {
 	e := &jsonrpc2.Error{Code: code, Message: message}
 	if data != nil {
@@ -223,36 +216,58 @@ func (r *Reply) Error(code int64, message string, data any) {
 			e.Data = (*json.RawMessage)(&raw)
 		}
 	}
-	raw, err := encode(e)
-	if err != nil {
-		raw = []byte(`{"code":-32603,"message":"internal error"}`)
+	if err := r.send("error", e); err != nil {
+		r.c.o.Log.Error("an error could not be encoded", "err", err)
 	}
-	r.send("error", raw)
 }
 
-func (r *Reply) send(name string, value json.RawMessage) {
+// lines are buffers for lines on their way into the queue, which copies them.
+var lines = sync.Pool{New: func() any { return new([]byte) }}
+
+// mostKept is the largest buffer that is used again, in bytes.
+const mostKept = 64 << 10
+
+// send queues the answer. An error says that the value cannot be encoded: nothing was sent then.
+func (r *Reply) send(name string, value any) error {
+	buffer := lines.Get().(*[]byte)
+	defer func() {
+		if cap(*buffer) <= mostKept {
+			lines.Put(buffer)
+		}
+	}()
+	line := append(append((*buffer)[:0], `{"jsonrpc":"2.0","id":`...), r.id...)
+	line = append(append(append(line, `,"`...), name...), `":`...)
+	line, err := rawjson.Append(line, value)
+	if err != nil {
+		return err
+	}
+	line = append(line, "}\n"...)
+	*buffer = line
+	if r.finish() {
+		_ = r.c.out.put(line) // after the end there is nobody to tell
+		r.c.requests.Done()
+	}
+	return nil
+}
+
+// finish says whether the request was still to be answered, and makes room for the next.
+func (r *Reply) finish() bool {
 	if !r.done.CompareAndSwap(false, true) {
-		r.c.o.Log.Error("a request was answered twice; the second answer is dropped", "id", r.id.String())
-		return
+		r.c.o.Log.Error("a request was answered twice; the second answer is dropped", "id", string(r.id))
+		return false
 	}
-	defer r.c.requests.Done()
-	if err := r.c.stream.answer(r.id, name, value); err != nil && !errors.Is(err, ErrClosed) {
-		r.c.o.Log.Error("an answer could not be sent", "err", err)
-	}
+	r.c.stream.answered()
+	return true
 }
 
 // Hold takes the request out of those that are awaited, and returns its id: it is answered much later, with [Conn.Answer],
 // or never.
 func (r *Reply) Hold() json.RawMessage {
-	if !r.done.CompareAndSwap(false, true) {
+	if !r.finish() {
 		return nil
 	}
-	defer r.c.requests.Done()
-	id, err := r.c.stream.peerID(json.RawMessage(r.id.String()))
-	if err != nil {
-		r.c.o.Log.Error("a request that was answered is held", "err", err)
-	}
-	return id
+	r.c.requests.Done()
+	return r.id
 }
 
 // encode is JSON without the escapes that only HTML needs.

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,11 +15,14 @@ type output struct {
 	o Options
 
 	mu      sync.Mutex
-	queue   [][]byte
-	bytes   int64 // queued or being written
+	queue   []byte // whole lines
+	bytes   int64  // queued or being written
 	closing bool
 	wake    chan struct{} // something was queued, or closing
-	relief  chan struct{} // closed and made anew whenever bytes were written
+	relief  chan struct{} // closed when bytes were written; nil while nobody waits for that
+
+	stalled atomic.Bool
+	stall   *time.Timer // runs while a write does
 
 	failed chan struct{} // closed after a write error
 	ended  chan struct{} // closed when the writer has ended
@@ -27,21 +31,23 @@ type output struct {
 
 func newOutput(w io.Writer, o Options) *output {
 	out := &output{
-		w: w, o: o, wake: make(chan struct{}, 1), relief: make(chan struct{}),
+		w: w, o: o, wake: make(chan struct{}, 1),
 		failed: make(chan struct{}), ended: make(chan struct{}),
 	}
+	out.stall = time.AfterFunc(o.StallAfter, out.warn)
+	out.stall.Stop()
 	go out.run()
 	return out
 }
 
-// put queues one line. It never blocks.
+// put queues a copy of one line. It never blocks.
 func (o *output) put(line []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closing || o.hasFailed() {
 		return ErrClosed
 	}
-	o.queue = append(o.queue, line)
+	o.queue = append(o.queue, line...)
 	o.bytes += int64(len(line))
 	select {
 	case o.wake <- struct{}{}:
@@ -60,7 +66,11 @@ func (o *output) waiting() int64 {
 func (o *output) room(stop <-chan struct{}) bool {
 	for {
 		o.mu.Lock()
-		enough, relief := o.bytes <= o.o.MaxPending, o.relief
+		enough := o.bytes <= o.o.MaxPending
+		if !enough && o.relief == nil {
+			o.relief = make(chan struct{})
+		}
+		relief := o.relief
 		o.mu.Unlock()
 		if enough {
 			return true
@@ -86,16 +96,18 @@ func (o *output) hasFailed() bool {
 
 func (o *output) run() {
 	defer close(o.ended)
+	var chunk []byte
 	for range o.wake {
 		for {
-			line, ok := o.take()
-			if !ok {
+			if chunk = o.take(chunk); len(chunk) == 0 {
 				break
 			}
-			if err := o.write(line); err != nil {
-				o.err = err
-				close(o.failed)
-				return
+			for part := range slices.Chunk(chunk, mostAtOnce) {
+				if err := o.write(part); err != nil {
+					o.err = err
+					close(o.failed)
+					return
+				}
 			}
 		}
 		o.mu.Lock()
@@ -110,48 +122,38 @@ func (o *output) run() {
 // mostAtOnce bounds how much is given to one write.
 const mostAtOnce = 64 << 10
 
-// take is the next bytes to write: several lines at once when many wait.
-func (o *output) take() ([]byte, bool) {
+// take is all that is to be written; what is queued from now on goes into spare, which was written.
+func (o *output) take(spare []byte) []byte {
+	if cap(spare) > mostKept {
+		spare = nil
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.queue) == 0 {
-		o.queue = nil
-		return nil, false
-	}
-	n, size := 1, len(o.queue[0])
-	for n < len(o.queue) && size+len(o.queue[n]) <= mostAtOnce {
-		size += len(o.queue[n])
-		n++
-	}
-	chunk := o.queue[0]
-	if n > 1 {
-		chunk = make([]byte, 0, size)
-		for _, line := range o.queue[:n] {
-			chunk = append(chunk, line...)
-		}
-	}
-	clear(o.queue[:n])
-	o.queue = o.queue[n:]
-	return chunk, true
+	chunk := o.queue
+	o.queue = spare[:0]
+	return chunk
 }
 
-func (o *output) write(chunk []byte) error {
-	var stalled atomic.Bool
-	timer := time.AfterFunc(o.o.StallAfter, func() {
-		stalled.Store(true)
-		o.o.Log.Warn("the host does not read what this server writes: replies and wakes wait", "bytes", o.waiting())
-	})
-	_, err := o.w.Write(chunk)
-	timer.Stop()
-	if stalled.Load() && err == nil {
+func (o *output) write(part []byte) error {
+	o.stall.Reset(o.o.StallAfter)
+	_, err := o.w.Write(part)
+	o.stall.Stop()
+	if o.stalled.Swap(false) && err == nil {
 		o.o.Log.Info("the host reads again")
 	}
 	o.mu.Lock()
-	o.bytes -= int64(len(chunk))
-	close(o.relief)
-	o.relief = make(chan struct{})
+	o.bytes -= int64(len(part))
+	if o.relief != nil {
+		close(o.relief)
+		o.relief = nil
+	}
 	o.mu.Unlock()
 	return err
+}
+
+func (o *output) warn() {
+	o.stalled.Store(true)
+	o.o.Log.Warn("the host does not read what this server writes: replies and wakes wait", "bytes", o.waiting())
 }
 
 // drain waits until the queue is written, and ends the writer.

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,33 +14,31 @@ import (
 
 	"github.com/sourcegraph/jsonrpc2"
 
-	"heartbeat-mcpl/rpc/rawjson"
+	"heartbeat-mcpl/projection/rawjson"
 )
 
-// stream is the object stream under jsonrpc2. It gives jsonrpc2 only messages that it cannot choke on: requests and
-// notifications with an id of its own and their params put aside, and responses that close a call it waits for. All else
-// it answers itself, or drops, and reads on.
+// stream reads the peer's lines and hands on what is in them: requests and notifications to the handler, responses to the
+// table of our calls. What is neither it answers itself, or drops, and reads on.
+//
+// It is jsonrpc2's object stream as well, for our calls alone: jsonrpc2 writes a call through it, and reads from it which
+// calls have been settled. The peer's requests go past jsonrpc2, which would decode each of them three times.
 type stream struct {
-	in    *bufio.Reader
-	out   *output
-	o     Options
-	calls *callTable
+	in       *bufio.Reader
+	out      *output
+	o        Options
+	calls    *callTable
+	dispatch func(method string, params, id json.RawMessage) // id is nil for a notification; must not block
 
-	lines  chan []byte   // whole lines, from the reading goroutine
 	forget chan string   // ids of calls that jsonrpc2 shall forget
-	ended  chan struct{} // closed when the input has ended and all of it was handled
-	closed chan struct{}
-	once   sync.Once
-
-	waiting []json.RawMessage // the rest of a batch
+	ended  chan struct{} // closed when the input has ended and all of it was handed on
+	closed chan struct{} // closed by Close
 
 	slots chan struct{} // one for each request without an answer
 
-	mu      sync.Mutex
-	counter uint64
-	ids     map[uint64]json.RawMessage // the peer's ids of requests without an answer, as it wrote them
-	params  map[uint64]json.RawMessage // of the message that jsonrpc2 is handling
-	aside   map[string]json.RawMessage // params of our calls and results for the peer, by jsonrpc2's id, on their way out
+	closing sync.Once
+
+	calling sync.Mutex
+	call    []byte // under calling: the line of the call that jsonrpc2 is writing
 }
 
 // mostUnanswered is how many requests may be without an answer before the next is read: what their answers take is
@@ -49,9 +48,8 @@ const mostUnanswered = 256
 func newStream(in io.Reader, out *output, o Options, calls *callTable) *stream {
 	return &stream{
 		in: bufio.NewReaderSize(in, 64<<10), out: out, o: o, calls: calls,
-		lines: make(chan []byte), forget: make(chan string, 64), ended: make(chan struct{}), closed: make(chan struct{}),
+		forget: make(chan string, 64), ended: make(chan struct{}), closed: make(chan struct{}),
 		slots: make(chan struct{}, mostUnanswered),
-		ids:   map[uint64]json.RawMessage{}, params: map[uint64]json.RawMessage{}, aside: map[string]json.RawMessage{},
 	}
 }
 
@@ -60,191 +58,115 @@ type message struct{ version, id, method, params, result, err json.RawMessage }
 
 // messageOf reads a message's members; of those that are there twice the last counts.
 func messageOf(text []byte) (m message, isObject bool) {
-	members, isObject := rawjson.Members(text)
-	for _, one := range members {
-		switch one.Name {
+	isObject = rawjson.Each(text, func(name []byte, value json.RawMessage) {
+		switch string(name) {
 		case "jsonrpc":
-			m.version = one.Value
+			m.version = value
 		case "id":
-			m.id = one.Value
+			m.id = value
 		case "method":
-			m.method = one.Value
+			m.method = value
 		case "params":
-			m.params = one.Value
+			m.params = value
 		case "result":
-			m.result = one.Value
+			m.result = value
 		case "error":
-			m.err = one.Value
+			m.err = value
 		}
-	}
+	})
 	return m, isObject
 }
 
-// ReadObject gives jsonrpc2 the next message that it should see.
-func (s *stream) ReadObject(v any) error {
-	s.once.Do(func() { go s.readLines() })
-	for {
-		text, err := s.next()
-		if err != nil {
-			return err
-		}
-		if text == nil {
+// read hands on the input until it ends. While too much waits for the peer to read, it does not read on (SPEC 8.8).
+func (s *stream) read() {
+	defer close(s.ended)
+	for s.out.room(s.closed) {
+		line, err := s.readLine()
+		if errors.Is(err, errLong) {
+			s.refuse(jsonrpc2.CodeInvalidRequest, fmt.Sprintf("a line may have %d bytes at most; this one was longer and is ignored", s.o.MaxLine))
 			continue
 		}
-		return json.Unmarshal(text, v)
-	}
-}
-
-// next is the next text for jsonrpc2; nil when what came was not for it.
-func (s *stream) next() ([]byte, error) {
-	if len(s.waiting) > 0 {
-		if !s.out.room(s.closed) {
-			return nil, io.EOF
+		if line = clean(line); len(line) > 0 {
+			s.line(line)
 		}
-		one := s.waiting[0]
-		s.waiting = s.waiting[1:]
-		return s.message(one), nil
-	}
-	select {
-	case id := <-s.forget:
-		return closing(id), nil
-	case line, ok := <-s.lines:
-		if ok {
-			return s.line(line), nil
+		if err != nil {
+			return
 		}
-		// All that was read has been handled. What is still to be sent needs a stream that is not at its end.
-		s.end()
-		select {
-		case id := <-s.forget:
-			return closing(id), nil
-		case <-s.closed:
-			return nil, io.EOF
-		}
-	case <-s.closed:
-		return nil, io.EOF
 	}
-}
-
-// end says that the input is over, once.
-func (s *stream) end() {
-	select {
-	case <-s.ended:
-	default:
-		close(s.ended)
-	}
-}
-
-// inject has jsonrpc2 forget a call.
-func (s *stream) inject(id string) {
-	select {
-	case s.forget <- id:
-	case <-s.closed:
-	}
-}
-
-// closing is a response that closes a call in jsonrpc2; the call's answer went another way.
-func closing(id string) []byte {
-	return []byte(`{"jsonrpc":"2.0","id":"` + id + `","result":null}`)
 }
 
 // line takes one line: a message or a batch of them.
-func (s *stream) line(text []byte) []byte {
+func (s *stream) line(text []byte) {
 	if !json.Valid(text) {
 		s.refuse(jsonrpc2.CodeParseError, "this line is not JSON")
-		return nil
+		return
 	}
 	if text[0] != '[' {
-		return s.message(text)
+		s.message(text)
+		return
 	}
 	var batch []json.RawMessage
 	if err := json.Unmarshal(text, &batch); err != nil || len(batch) == 0 {
 		s.refuse(jsonrpc2.CodeInvalidRequest, "an empty batch asks for nothing")
-		return nil
+		return
 	}
-	s.waiting = batch
-	return nil
+	for _, one := range batch {
+		if !s.out.room(s.closed) {
+			return
+		}
+		s.message(one)
+	}
 }
 
-func (s *stream) message(text []byte) []byte {
+func (s *stream) message(text []byte) {
 	m, isObject := messageOf(text)
-	if !isObject {
+	switch {
+	case !isObject:
 		s.refuse(jsonrpc2.CodeInvalidRequest, "a message must be an object")
-		return nil
+	case m.method == nil && (m.result != nil || m.err != nil):
+		s.response(m)
+	default:
+		s.request(m)
 	}
-	if m.method == nil && (m.result != nil || m.err != nil) {
-		return s.response(m)
-	}
-	return s.request(m)
 }
 
-// request checks a request or notification and hands it on under an id of our own.
-func (s *stream) request(m message) []byte {
-	id, hasID := m.id, m.id != nil
-	if hasID && !isID(id) {
+// request checks a request or notification and hands it on. Absent and null params are an empty object.
+func (s *stream) request(m message) {
+	if m.id != nil && !isID(m.id) {
 		s.refuse(jsonrpc2.CodeInvalidRequest, "id must be a string or a number")
-		return nil
+		return
 	}
 	method, isText := rawjson.Text(m.method)
 	switch {
 	case m.version != nil && string(m.version) != `"2.0"`:
-		s.refuseRequest(id, `jsonrpc must be "2.0"`)
-		return nil
+		s.refuseRequest(m.id, `jsonrpc must be "2.0"`)
+		return
 	case m.method == nil:
-		s.refuseRequest(id, "method is missing")
-		return nil
+		s.refuseRequest(m.id, "method is missing")
+		return
 	case !isText:
-		s.refuseRequest(id, "method must be a string")
-		return nil
+		s.refuseRequest(m.id, "method must be a string")
+		return
 	}
-	if hasID {
+	if m.id != nil {
 		select {
 		case s.slots <- struct{}{}:
 		case <-s.closed:
-			return nil
+			return
 		}
 	}
-	s.mu.Lock()
-	s.counter++
-	n := s.counter
-	s.params[n] = m.params
-	if hasID {
-		s.ids[n] = id
+	if len(m.params) == 0 || string(m.params) == "null" {
+		m.params = json.RawMessage("{}")
 	}
-	s.mu.Unlock()
-	name, err := json.Marshal(method)
-	if err != nil {
-		return nil // a string always encodes
-	}
-	// The counter travels as meta, so that notifications find their params, too.
-	if hasID {
-		return fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"method":%s,"meta":%d}`, n, name, n)
-	}
-	return fmt.Appendf(nil, `{"jsonrpc":"2.0","method":%s,"meta":%d}`, name, n)
-}
-
-// paramsOf are the params of the message that jsonrpc2 gave to its handler, as the peer wrote them. Absent and null are an
-// empty object.
-func (s *stream) paramsOf(req *jsonrpc2.Request) json.RawMessage {
-	var n uint64
-	if req.Meta == nil || json.Unmarshal(*req.Meta, &n) != nil {
-		return json.RawMessage("{}")
-	}
-	s.mu.Lock()
-	raw := s.params[n]
-	delete(s.params, n)
-	s.mu.Unlock()
-	if len(raw) == 0 || string(raw) == "null" {
-		return json.RawMessage("{}")
-	}
-	return raw
+	s.dispatch(method, m.params, m.id)
 }
 
 // response settles a call of ours. Responses are never answered, whatever is wrong with them.
-func (s *stream) response(m message) []byte {
-	var id string
-	if json.Unmarshal(m.id, &id) != nil {
+func (s *stream) response(m message) {
+	id, isText := rawjson.Text(m.id)
+	if !isText {
 		s.o.Log.Debug("a response to no call of this server is dropped", "id", string(m.id))
-		return nil
+		return
 	}
 	a := Answer{Result: m.result}
 	if raw := m.err; raw != nil && string(raw) != "null" {
@@ -255,15 +177,14 @@ func (s *stream) response(m message) []byte {
 		s.o.Log.Debug("a response to no call of this server is dropped", "id", id)
 	}
 	if open {
-		return closing(id)
+		s.settled(id)
 	}
-	return nil
 }
 
 // errorOf reads an error object, mending what it lacks.
 func errorOf(raw json.RawMessage) *jsonrpc2.Error {
 	e := &jsonrpc2.Error{Code: jsonrpc2.CodeInternalError}
-	if _, isObject := rawjson.Members(raw); !isObject {
+	if !rawjson.IsObject(raw) {
 		e.Message = string(raw)
 		return e
 	}
@@ -304,108 +225,45 @@ func (s *stream) putError(id json.RawMessage, code int64, why string) {
 	}
 }
 
-// putAside keeps the params of a call or the result of a request until jsonrpc2 has it written.
-func (s *stream) putAside(id string, value json.RawMessage) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.aside[id] = value
+// answered makes room for the next request.
+func (s *stream) answered() { <-s.slots }
+
+// send has jsonrpc2 write a call of ours, whose line is given. What jsonrpc2 would make of its params (it escapes them for
+// HTML) is spared them.
+func (s *stream) send(rpc *jsonrpc2.Conn, method, id string, line []byte) error {
+	s.calling.Lock()
+	defer s.calling.Unlock()
+	s.call = line
+	_, err := rpc.DispatchCall(context.Background(), method, nil, jsonrpc2.PickID(jsonrpc2.ID{Str: id, IsString: true}))
+	return err
 }
 
-func (s *stream) takeAside(id string) json.RawMessage {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	value := s.aside[id]
-	delete(s.aside, id)
-	return value
+// WriteObject queues the call that jsonrpc2 is writing; [stream.send] holds its line, and lets no other in between.
+func (s *stream) WriteObject(any) error { return s.out.put(s.call) }
+
+// settled has jsonrpc2 forget a call.
+func (s *stream) settled(id string) {
+	select {
+	case s.forget <- id:
+	case <-s.closed:
+	}
 }
 
-// WriteObject queues a call of ours with its params. Answers do not come this way ([stream.answer]).
-func (s *stream) WriteObject(obj any) error {
-	text, err := json.Marshal(obj)
-	if err != nil {
-		return err
+// ReadObject tells jsonrpc2 of the next call that was settled, with a response that says no more: the call's answer went
+// another way.
+func (s *stream) ReadObject(v any) error {
+	select {
+	case id := <-s.forget:
+		return json.Unmarshal([]byte(`{"jsonrpc":"2.0","id":"`+id+`","result":null}`), v)
+	case <-s.closed:
+		return io.EOF
 	}
-	m, _ := messageOf(text)
-	id, isText := rawjson.Text(m.id)
-	if m.method == nil || !isText {
-		return fmt.Errorf("jsonrpc2 wrote what is no call: %s", text)
-	}
-	return s.out.put(compose(m.id, "method", m.method, "params", s.takeAside(id)))
-}
-
-// answer queues the response to a request, under the peer's own id. It goes past jsonrpc2, which keeps nothing of a request
-// that its handler took, and would encode and decode each answer once more.
-func (s *stream) answer(ours jsonrpc2.ID, name string, value json.RawMessage) error {
-	id, err := s.peerID(json.RawMessage(ours.String()))
-	if err != nil {
-		return err
-	}
-	return s.out.put(compose(id, name, value, "", nil))
-}
-
-func (s *stream) peerID(ours json.RawMessage) (json.RawMessage, error) {
-	var n uint64
-	if err := json.Unmarshal(ours, &n); err != nil {
-		return nil, fmt.Errorf("a response with the id %s: %w", ours, err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	id, ok := s.ids[n]
-	if !ok {
-		return nil, fmt.Errorf("a response to request %d, which was answered or never came", n)
-	}
-	delete(s.ids, n)
-	<-s.slots
-	return id, nil
-}
-
-// compose is one line: two members besides the id, the absent ones left out.
-func compose(id json.RawMessage, name1 string, value1 json.RawMessage, name2 string, value2 json.RawMessage) []byte {
-	line := append([]byte(`{"jsonrpc":"2.0","id":`), id...)
-	for _, m := range []struct {
-		name  string
-		value json.RawMessage
-	}{{name1, value1}, {name2, value2}} {
-		if m.value != nil {
-			line = append(append(append(line, `,"`...), m.name...), `":`...)
-			line = append(line, m.value...)
-		}
-	}
-	return append(line, "}\n"...)
 }
 
 // Close ends the stream: jsonrpc2 calls it.
 func (s *stream) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.closed:
-	default:
-		close(s.closed)
-	}
+	s.closing.Do(func() { close(s.closed) })
 	return nil
-}
-
-// readLines reads until the input ends. While too much waits for the peer to read, it does not read on (SPEC 8.8).
-func (s *stream) readLines() {
-	defer close(s.lines)
-	for s.out.room(s.closed) {
-		line, err := s.readLine()
-		if errors.Is(err, errLong) {
-			s.refuse(jsonrpc2.CodeInvalidRequest, fmt.Sprintf("a line may have %d bytes at most; this one was longer and is ignored", s.o.MaxLine))
-			continue
-		}
-		if line = clean(line); len(line) > 0 {
-			select {
-			case s.lines <- line:
-			case <-s.closed:
-				return
-			}
-		}
-		if err != nil {
-			return
-		}
-	}
 }
 
 var errLong = errors.New("the line is too long")

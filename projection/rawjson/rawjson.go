@@ -3,6 +3,7 @@
 package rawjson
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 )
@@ -13,14 +14,13 @@ type Member struct {
 	Value json.RawMessage
 }
 
-// Members are an object's members in their order, names given twice included; false where the text is no object.
-func Members(text []byte) ([]Member, bool) {
-	i := space(text, 0)
-	if i >= len(text) || text[i] != '{' {
-		return nil, false
+// Each gives an object's members to f in their order, names given twice included; false where the text is no object. name is
+// f's until it returns.
+func Each(text []byte, f func(name []byte, value json.RawMessage)) (isObject bool) {
+	if !IsObject(text) {
+		return false
 	}
-	var members []Member
-	for i = space(text, i+1); i < len(text) && text[i] != '}'; i = space(text, i) {
+	for i := space(text, space(text, 0)+1); i < len(text) && text[i] != '}'; i = space(text, i) {
 		if text[i] == ',' {
 			i = space(text, i+1)
 		}
@@ -28,21 +28,34 @@ func Members(text []byte) ([]Member, bool) {
 		name := text[i:end]
 		i = space(text, space(text, end)+1) // behind the colon
 		end = skip(text, i)
-		members = append(members, Member{unquote(name), text[i:end:end]})
+		f(unquote(name), text[i:end:end])
 		i = end
 	}
-	return members, true
+	return true
+}
+
+// IsObject says whether a text is an object.
+func IsObject(text []byte) bool {
+	i := space(text, 0)
+	return i < len(text) && text[i] == '{'
+}
+
+// Members are an object's members in their order, names given twice included; false where the text is no object.
+func Members(text []byte) (members []Member, isObject bool) {
+	isObject = Each(text, func(name []byte, value json.RawMessage) {
+		members = append(members, Member{string(name), value})
+	})
+	return members, isObject
 }
 
 // Get is the last value of that name in an object, nil where there is none.
-func Get(text []byte, name string) json.RawMessage {
-	members, _ := Members(text)
-	for i := len(members) - 1; i >= 0; i-- {
-		if members[i].Name == name {
-			return members[i].Value
+func Get(text []byte, name string) (last json.RawMessage) {
+	Each(text, func(have []byte, value json.RawMessage) {
+		if string(have) == name {
+			last = value
 		}
-	}
-	return nil
+	})
+	return last
 }
 
 // Text is a JSON string's text; false where the value is none.
@@ -50,19 +63,20 @@ func Text(value []byte) (string, bool) {
 	if len(value) < 2 || value[0] != '"' {
 		return "", false
 	}
-	return unquote(value), true
+	return string(unquote(value)), true
 }
 
-func unquote(quoted []byte) string {
-	inner := string(quoted[1 : len(quoted)-1])
-	if !strings.Contains(inner, `\`) {
+// unquote is a JSON string's text; it shares memory with the string where that holds no escapes.
+func unquote(quoted []byte) []byte {
+	inner := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
 		return inner
 	}
 	var text string
 	if json.Unmarshal(quoted, &text) != nil {
 		return inner // valid JSON has no such string
 	}
-	return text
+	return []byte(text)
 }
 
 func space(text []byte, i int) int {

@@ -41,7 +41,7 @@ func FuzzMembers(f *testing.F) {
 
 func TestAppendIsWhatEncodingJSONSays(t *testing.T) {
 	for _, v := range []any{
-		nil, true, "plain", "a\"b\\c\n\u2028<é>", 7, int64(-7), 1.5, map[string]any{"b": 1, "a": []string{"x"}, "c": map[string]any{}},
+		nil, true, "plain", "a\"b\\c\n\u2028<é>", 7, int64(-7), 0.0, 1.5, -1e20, 1e21, 1e-7, 14399.001, map[string]any{"b": 1, "a": []string{"x"}, "c": map[string]any{}},
 		[]map[string]any{{"x": nil}, nil}, []any{1, "2", []any{}}, json.RawMessage(`{"raw":1}`), []string(nil), map[string]any(nil),
 		struct {
 			A int `json:"a"`
@@ -55,4 +55,22 @@ func TestAppendIsWhatEncodingJSONSays(t *testing.T) {
 			t.Errorf("%#v: %s, %v; want %s", v, got, err, want.String())
 		}
 	}
+}
+
+// FuzzAppendText holds texts against encoding/json, bytes that are not UTF-8 included.
+func FuzzAppendText(f *testing.F) {
+	for _, text := range []string{"", "plain", "a\"b\\c\n\r\t\b\f\x00\x1f\x7f", "\u2028\u2029\u2027é😀\ufffd", "\xff\xe2\x80", "<&>"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(text); err != nil {
+			t.Fatal(err)
+		}
+		if got := AppendText([]byte("x"), text); string(got)+"\n" != "x"+want.String() {
+			t.Errorf("%q: %s, want %s", text, got[1:], want.String())
+		}
+	})
 }
