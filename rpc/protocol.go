@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/sourcegraph/jsonrpc2"
 
@@ -75,12 +76,30 @@ func (c call) result(fields map[string]any) map[string]any {
 }
 
 // toolResult is a tool's answer as the request's protocol knows it.
-func (c call) toolResult(r tools.Reply) map[string]any {
-	result := map[string]any{"content": []map[string]any{{"type": "text", "text": r.Text}}, "isError": r.IsError}
-	if r.Structured != nil && !r.IsError && structured(c.protocol) {
-		result["structuredContent"] = r.Structured
+func (c call) toolResult(r tools.Reply) toolResult {
+	if !structured(c.protocol) {
+		r.Structured = nil
 	}
-	return c.result(result)
+	return toolResult{r, c.stateless}
+}
+
+// toolResult is MCP's CallToolResult. Every call ends with one: it writes itself.
+type toolResult struct {
+	tools.Reply
+	stateless bool
+}
+
+// AppendJSON makes it a [rawjson.Appender].
+func (r toolResult) AppendJSON(dst []byte) []byte {
+	dst = rawjson.AppendText(append(dst, `{"content":[{"type":"text","text":`...), r.Text)
+	dst = strconv.AppendBool(append(dst, `}],"isError":`...), r.IsError)
+	if r.Structured != nil && !r.IsError {
+		dst = append(append(dst, `,"structuredContent":`...), r.Structured...)
+	}
+	if r.stateless {
+		dst = append(dst, `,"resultType":"complete"`...)
+	}
+	return append(dst, '}')
 }
 
 // listing is a result that a client may keep: it is the same for as long as the server runs.

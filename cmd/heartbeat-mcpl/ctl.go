@@ -16,6 +16,7 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
@@ -219,7 +220,8 @@ func (c *ctl) do(out io.Writer, tool string, arguments map[string]any) error {
 		return errors.New(strings.TrimSuffix(r.Text, "."))
 	}
 	if c.json {
-		return json.NewEncoder(out).Encode(r.Structured)
+		_, err = fmt.Fprintf(out, "%s\n", r.Structured)
+		return err
 	}
 	_, err = fmt.Fprintln(out, r.Text)
 	return err
@@ -290,7 +292,7 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 	if err := <-ended; err != nil {
 		return tools.Reply{}, err
 	}
-	if saved, says := r.Structured["saved"].(bool); says && !saved { // there is no server whose memory could keep it
+	if string(rawjson.Get(r.Structured, "saved")) == "false" { // there is no server whose memory could keep it
 		return tools.Reply{}, fmt.Errorf("nothing was kept: %s", strings.ReplaceAll(r.Text, "\n", " "))
 	}
 	return r, nil

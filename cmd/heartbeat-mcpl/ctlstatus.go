@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -39,18 +40,12 @@ type listedReminder struct {
 }
 
 // printStatus prints the status screen.
-func printStatus(u ui, status, list map[string]any, zone *time.Location) {
+func printStatus(u ui, status, list json.RawMessage, zone *time.Location) {
 	var s beatStatus
 	var l reminderList
-	for _, part := range []struct {
-		from map[string]any
-		to   any
-	}{{status, &s}, {list, &l}} {
-		data, err := json.Marshal(part.from)
-		if err != nil || json.Unmarshal(data, part.to) != nil {
-			u.bad("the server's answer cannot be read: %s", data)
-			return
-		}
+	if err := errors.Join(json.Unmarshal(status, &s), json.Unmarshal(list, &l)); err != nil {
+		u.bad("the server's answer cannot be read: %v", err)
+		return
 	}
 	u.heartbeat(s, zone)
 	u.reminders(l, zone)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
 )
@@ -48,10 +49,10 @@ func (s *Service) checkIn(arguments json.RawMessage) tools.Reply {
 		return refused(err)
 	}
 	a := projection.Agent{ID: args.Agent, Role: args.Role, Repo: args.Repo, Caps: args.Caps, Status: args.Status, TTLMs: args.TTL.Milliseconds(), Home: s.o.Home}
-	data := map[string]any{"agent_id": a.ID, "confirmed": args.Confirm, "ttl_seconds": a.TTLMs / 1000, "stale_at": nil}
+	data := new(rawjson.Object).Put("agent_id", a.ID).Put("confirmed", args.Confirm).Put("ttl_seconds", a.TTLMs/1000)
 	if !args.Confirm {
 		return answered("Preview, nothing was announced: "+describe(a)+" would be announced to the mesh, and be stale after "+text.Seconds(a.TTLMs)+
-			" s without a mesh call. Call again with confirm true to check in.", notes, data)
+			" s without a mesh call. Call again with confirm true to check in.", notes, data.Put("stale_at", nil))
 	}
 	s.renews(&a)
 	if all, err := s.o.Mesh.Agents(); err == nil {
@@ -67,8 +68,8 @@ func (s *Service) checkIn(arguments json.RawMessage) tools.Reply {
 	}
 	s.follow(here, args.Pane)
 	s.o.Host.Remember(a.ID, args.Pane)
-	data["stale_at"] = projection.Instant(here.StaleMs())
-	return answered("Checked in: "+describe(here)+". Stale at "+text.Agent(here.StaleMs(), s.o.Zone)+" unless a mesh call renews it.", notes, data)
+	return answered("Checked in: "+describe(here)+". Stale at "+text.Agent(here.StaleMs(), s.o.Zone)+" unless a mesh call renews it.", notes,
+		data.Put("stale_at", projection.Instant(here.StaleMs())))
 }
 
 // renews keeps what an agent that checks in again does not say anew.
@@ -85,9 +86,9 @@ func (s *Service) renews(a *projection.Agent) {
 }
 
 // answered is a reply that carries the notes, below its text and in its data.
-func answered(said string, notes []string, data map[string]any) tools.Reply {
-	data["notes"] = append([]string{}, notes...)
-	return tools.Reply{Text: strings.Join(append([]string{said}, notes...), "\n"), Structured: data}
+func answered(said string, notes []string, data *rawjson.Object) tools.Reply {
+	data.Put("notes", append([]string{}, notes...))
+	return tools.Reply{Text: strings.Join(append([]string{said}, notes...), "\n"), Structured: data.JSON()}
 }
 
 // describe is an agent in one line.
@@ -119,22 +120,21 @@ func (s *Service) list(arguments json.RawMessage) tools.Reply {
 	}
 	now := time.Now().UnixMilli()
 	lines := []string{fmt.Sprintf("%d agent(s):", len(all))}
-	entries := []map[string]any{}
+	entries := []*rawjson.Object{}
 	for _, a := range all {
 		line := describe(a)
 		if a.Status != "" {
 			line += fmt.Sprintf(" (for %ds)", (now-a.StatusMs)/1000)
 		}
 		lines = append(lines, fmt.Sprintf("%s | seen %ds ago | stale %s", line, max(0, now-a.LastMs)/1000, text.Agent(a.StaleMs(), s.o.Zone)))
-		entries = append(entries, map[string]any{
-			"agent_id": a.ID, "role": a.Role, "repo": a.Repo, "caps": append([]string{}, a.Caps...), "status": a.Status, "statusAgeSeconds": max(0, now-a.StatusMs) / 1000,
-			"checkedInAt": projection.Instant(a.SinceMs), "lastSeen": projection.Instant(a.LastMs), "staleAt": projection.Instant(a.StaleMs()),
-		})
+		entries = append(entries, new(rawjson.Object).Put("agent_id", a.ID).Put("role", a.Role).Put("repo", a.Repo).Put("caps", append([]string{}, a.Caps...)).
+			Put("status", a.Status).Put("statusAgeSeconds", max(0, now-a.StatusMs)/1000).Put("checkedInAt", projection.Instant(a.SinceMs)).
+			Put("lastSeen", projection.Instant(a.LastMs)).Put("staleAt", projection.Instant(a.StaleMs())))
 	}
 	if len(all) == 0 {
 		lines = []string{"No agents are here."}
 	}
-	return answered(strings.Join(lines, "\n"), notes, map[string]any{"count": len(all), "agents": entries})
+	return answered(strings.Join(lines, "\n"), notes, new(rawjson.Object).Put("count", len(all)).Put("agents", entries))
 }
 
 func (s *Service) send(arguments json.RawMessage) tools.Reply {
@@ -154,9 +154,9 @@ func (s *Service) send(arguments json.RawMessage) tools.Reply {
 	if len(to) == 0 {
 		return refused(fmt.Errorf("nobody was written to: no agent %s is here. %s", text.Quote(args.To), nearest(args.To, all)))
 	}
-	data := map[string]any{"id": nil, "to": to, "confirmed": args.Confirm}
+	data := new(rawjson.Object).Put("to", to).Put("confirmed", args.Confirm)
 	if !args.Confirm {
-		return answered(fmt.Sprintf("Preview, nothing was sent: %s would get %s. Call again with confirm true to send it.", strings.Join(to, ", "), text.Quote(text.Cut(args.Message, 200))), notes, data)
+		return answered(fmt.Sprintf("Preview, nothing was sent: %s would get %s. Call again with confirm true to send it.", strings.Join(to, ", "), text.Quote(text.Cut(args.Message, 200))), notes, data.Put("id", nil))
 	}
 	if err := s.allow(); err != nil {
 		return refused(err)
@@ -165,8 +165,7 @@ func (s *Service) send(arguments json.RawMessage) tools.Reply {
 	if err := s.o.Mesh.Send(letter, to); err != nil {
 		return failed(err)
 	}
-	data["id"] = letter.ID
-	return answered(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes, data)
+	return answered(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes, data.Put("id", letter.ID))
 }
 
 // recipients are the agents that an address means: one by its name, or all with a role or a capability, but the sender.
@@ -222,10 +221,10 @@ func (s *Service) inbox(arguments json.RawMessage) tools.Reply {
 	}
 	now := time.Now().UnixMilli()
 	lines := []string{fmt.Sprintf("%d message(s) wait:", len(unread))}
-	messages := []map[string]any{}
+	messages := []*rawjson.Object{}
 	for _, l := range unread[:min(limit, len(unread))] {
 		lines = append(lines, text.Letter(l, now, s.o.Zone))
-		messages = append(messages, map[string]any{"id": l.ID, "from": l.From, "text": l.Text, "sentAt": projection.Instant(l.SentMs)})
+		messages = append(messages, new(rawjson.Object).Put("id", l.ID).Put("from", l.From).Put("text", l.Text).Put("sentAt", projection.Instant(l.SentMs)))
 	}
 	switch {
 	case len(unread) == 0:
@@ -235,7 +234,7 @@ func (s *Service) inbox(arguments json.RawMessage) tools.Reply {
 	default:
 		lines = append(lines, "Acknowledge them with agent_ack.")
 	}
-	return answered(strings.Join(lines, "\n"), notes, map[string]any{"messages": messages, "waiting": len(unread)})
+	return answered(strings.Join(lines, "\n"), notes, new(rawjson.Object).Put("messages", messages).Put("waiting", len(unread)))
 }
 
 func (s *Service) acknowledge(arguments json.RawMessage) tools.Reply {
@@ -255,5 +254,5 @@ func (s *Service) acknowledge(arguments json.RawMessage) tools.Reply {
 	if n < len(ids) {
 		notes = append(notes, "The others do not wait: they were acknowledged before, or never came.")
 	}
-	return answered(fmt.Sprintf("Acknowledged %d of %d.", n, len(ids)), notes, map[string]any{"acknowledged": n})
+	return answered(fmt.Sprintf("Acknowledged %d of %d.", n, len(ids)), notes, new(rawjson.Object).Put("acknowledged", n))
 }

@@ -9,6 +9,7 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/command"
 	"heartbeat-mcpl/rpc/text"
@@ -18,12 +19,13 @@ import (
 // reply is a [tools.Reply] in the making.
 type reply struct {
 	text     string
-	data     map[string]any
+	data     *rawjson.Object
 	document any      // in place of text, data and notes: one JSON document, for hosts that poll
 	notes    []string // sentences below the text
 	isError  bool
 	beside   func() // what has to be done, beside the loop, before the answer; nil: nothing
 	changed  bool   // something was recorded that should be saved
+	saves    bool   // data says whether it was
 }
 
 func refusal(err error) reply { return reply{text: err.Error(), isError: true} }
@@ -114,13 +116,17 @@ func finish(r reply, notes []string, saved error, journalled bool) tools.Reply {
 	} else if saved != nil {
 		notes = append(notes, fmt.Sprintf("Earlier changes are not saved (%v): they are in force in memory, and are saved as soon as the journal can be written again.", saved))
 	}
-	if r.data != nil {
-		if _, says := r.data["saved"]; says {
-			r.data["saved"] = saved == nil && (journalled || !r.changed)
-		}
-		r.data["notes"] = append([]string{}, notes...)
+	reply := tools.Reply{Text: r.text, IsError: r.isError}
+	for _, note := range notes {
+		reply.Text += "\n" + note
 	}
-	return tools.Reply{Text: strings.Join(append([]string{r.text}, notes...), "\n"), Structured: r.data, IsError: r.isError}
+	if r.data != nil {
+		if r.saves {
+			r.data.Put("saved", saved == nil && (journalled || !r.changed))
+		}
+		reply.Structured = r.data.Put("notes", append([]string{}, notes...)).JSON()
+	}
+	return reply
 }
 
 // standby answers while another server holds the journal: what only reads is answered from the files, nothing is
@@ -168,9 +174,10 @@ func (e *Engine) change(change projection.Change, notes []string) reply {
 		said = "Updated. "
 		e.record(event)
 	}
-	data := e.statusData()
-	data["changed"], data["saved"] = event != nil, true
-	return reply{text: said + e.statusLine(), data: data, notes: notes, changed: event != nil}
+	return reply{
+		text: said + e.statusLine(), data: e.statusData().Put("changed", event != nil), notes: notes,
+		changed: event != nil, saves: true,
+	}
 }
 
 // command answers heartbeat_command (SPEC 11.1).
@@ -187,9 +194,7 @@ func (e *Engine) command(arguments json.RawMessage) reply {
 	change := projection.Change{Command: string(c.Verb)}
 	switch c.Verb {
 	case command.Status:
-		data := e.statusData()
-		data["changed"], data["saved"] = false, true
-		return reply{text: e.statusLine(), data: data, notes: notes}
+		return reply{text: e.statusLine(), data: e.statusData().Put("changed", false), notes: notes, saves: true}
 	case command.Every:
 		change.IntervalMs, change.Message, change.Standing, change.Paused, change.Cleared = &c.IntervalMs, &c.Prompt, &yes, &no, &no
 	case command.Pause, command.Resume:
@@ -222,9 +227,7 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 		return reply{isError: true, text: fmt.Sprintf("The heartbeat was not sent: the host has not read what this server wrote (%d bytes wait). Try again when it reads.", waiting)}
 	}
 	e.fireBeat(e.now(), e.now(), true)
-	data := e.statusData()
-	data["fired"] = true
-	return reply{text: "Heartbeat fired. " + e.statusLine(), data: data, notes: notes, changed: true}
+	return reply{text: "Heartbeat fired. " + e.statusLine(), data: e.statusData().Put("fired", true), notes: notes, changed: true}
 }
 
 func (e *Engine) addReminder(arguments json.RawMessage) reply {
@@ -262,9 +265,10 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 	e.retryRefused()
 	e.logWaiting()
 	r, _ := e.state().Reminder(event.ID)
-	data := reminderData(r)
-	data["inSeconds"], data["saved"] = float64(max(0, r.FireAt-now))/1000, true
-	return reply{text: text.ReminderSet(r, now, e.o.Zone), data: data, notes: append(notes, e.unpushable()...), changed: true}
+	return reply{
+		text: text.ReminderSet(r, now, e.o.Zone), data: reminderData(r).Put("inSeconds", float64(max(0, r.FireAt-now))/1000),
+		notes: append(notes, e.unpushable()...), changed: true, saves: true,
+	}
 }
 
 func (e *Engine) newReminderID() string {
@@ -293,32 +297,34 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 		}
 	}
 	if state.Len() == 0 {
-		return reply{text: "No reminders set.", data: map[string]any{"count": 0, "more": 0, "reminders": []any{}, "waiting": nil}, notes: notes}
+		return reply{text: "No reminders set.", data: listData(0, 0, nil, ""), notes: notes}
 	}
 	var said strings.Builder
 	fmt.Fprintf(&said, "%d reminder(s):", state.Len())
-	entries, last := []map[string]any{}, after
+	var entries []*rawjson.Object
+	last := after
 	state.Soonest(after, func(r *projection.Reminder) bool {
 		if len(entries) == args.Limit || said.Len() > mostListed {
 			return false
 		}
 		said.WriteString("\n" + text.ReminderLine(r, now, e.o.Zone))
-		entry := reminderData(r)
-		entry["overdue"] = r.FireAt <= now
-		entry["lastRefusal"] = refusalData(r)
-		entries, last = append(entries, entry), r
+		entries, last = append(entries, reminderData(r).Put("overdue", r.FireAt <= now).Put("lastRefusal", refusalData(r))), r
 		return true
 	})
 	more := state.Behind(last)
-	data := map[string]any{"count": state.Len(), "more": more, "reminders": entries, "waiting": nil}
 	if more > 0 {
 		fmt.Fprintf(&said, "\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
 	}
-	if why := e.waiting(now); why != "" {
-		data["waiting"] = why
+	why := e.waiting(now)
+	if why != "" {
 		said.WriteString("\n" + why)
 	}
-	return reply{text: said.String(), data: data, notes: append(notes, e.unpushable()...)}
+	return reply{text: said.String(), data: listData(state.Len(), more, entries, why), notes: append(notes, e.unpushable()...)}
+}
+
+func listData(count, more int, entries []*rawjson.Object, waiting string) *rawjson.Object {
+	data := new(rawjson.Object).Put("count", count).Put("more", more)
+	return data.Put("reminders", append([]*rawjson.Object{}, entries...)).Put("waiting", orNull(waiting))
 }
 
 // waiting is why due reminders wait, empty where none does.
@@ -368,9 +374,10 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 	remaining := e.state().Len()
 	return reply{
 		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", id, remaining),
-		data:    map[string]any{"id": id, "cancelled": true, "remaining": remaining, "saved": true},
+		data:    new(rawjson.Object).Put("id", id).Put("cancelled", true).Put("remaining", remaining),
 		notes:   notes,
 		changed: true,
+		saves:   true,
 	}
 }
 
@@ -412,44 +419,45 @@ func (e *Engine) statusLine() string {
 	return s.String()
 }
 
-func (e *Engine) statusData() map[string]any {
+func (e *Engine) statusData() *rawjson.Object {
 	c, now := e.state().Config, e.now()
-	data := map[string]any{
-		"status": "active", "deliveryMode": c.Mode, "intervalSeconds": float64(c.IntervalMs) / 1000,
-		"nextInSeconds": nil, "nextAt": nil, "reminders": e.state().Len(), "delivery": "ok", "blockedReason": nil, "message": c.Message,
-		"activeHours": orNull(c.Active), "taken": e.state().Beats.Taken, "lastTakenAt": projection.Instant(e.state().Beats.LastMs),
-	}
-	if next, active := e.nextBeat(); active {
-		data["nextInSeconds"], data["nextAt"] = float64(max(0, next-now))/1000, text.Protocol(next)
+	status, delivery := "active", "ok"
+	var nextIn, nextAt any
+	next, active := e.nextBeat()
+	if active {
+		nextIn, nextAt = float64(max(0, next-now))/1000, projection.Instant(next)
 	} else {
-		data["status"] = "paused"
+		status = "paused"
 	}
 	if c.Cleared {
-		data["status"] = "not set"
+		status = "not set"
 	}
-	if blocked := e.blocked(); blocked != "" {
-		data["delivery"], data["blockedReason"] = "blocked", blocked
+	blocked := e.blocked()
+	if blocked != "" {
+		delivery = "blocked"
 	}
-	return data
+	return new(rawjson.Object).Put("status", status).Put("deliveryMode", c.Mode).Put("intervalSeconds", float64(c.IntervalMs)/1000).
+		Put("nextInSeconds", nextIn).Put("nextAt", nextAt).Put("activeHours", orNull(c.Active)).Put("message", c.Message).
+		Put("reminders", e.state().Len()).Put("delivery", delivery).Put("blockedReason", orNull(blocked)).
+		Put("taken", e.state().Beats.Taken).Put("lastTakenAt", projection.Instant(e.state().Beats.LastMs))
 }
 
-func reminderData(r *projection.Reminder) map[string]any {
-	data := map[string]any{
-		"id": r.ID, "message": r.Message, "createdAt": text.Protocol(r.CreatedAt), "fireAt": text.Protocol(r.FireAt), "everySeconds": nil,
-		"cron": orNull(r.Cron), "until": projection.Instant(r.Until), "remaining": nil,
+func reminderData(r *projection.Reminder) *rawjson.Object {
+	var every, left any
+	if r.EveryMs > 0 {
+		every = float64(r.EveryMs) / 1000
 	}
 	if r.Left > 0 {
-		data["remaining"] = r.Left
+		left = r.Left
 	}
-	if r.EveryMs > 0 {
-		data["everySeconds"] = float64(r.EveryMs) / 1000
-	}
-	return data
+	return new(rawjson.Object).Put("id", r.ID).Put("message", r.Message).Put("createdAt", projection.Instant(r.CreatedAt)).
+		Put("fireAt", projection.Instant(r.FireAt)).Put("everySeconds", every).Put("cron", orNull(r.Cron)).
+		Put("until", projection.Instant(r.Until)).Put("remaining", left)
 }
 
 func refusalData(r *projection.Reminder) any {
 	if a := r.Attempt; a != nil && a.Outcome != projection.Pending {
-		return map[string]any{"reason": a.Reason, "at": text.Protocol(a.At)}
+		return new(rawjson.Object).Put("reason", a.Reason).Put("at", projection.Instant(a.At))
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/tools"
@@ -123,7 +124,16 @@ func (r *rig) add(arguments string) string {
 	if reply.IsError {
 		r.t.Fatal(reply.Text)
 	}
-	return reply.Structured["id"].(string)
+	return field[string](r.t, reply, "id")
+}
+
+// field is a member of a reply's structured result.
+func field[T any](t *testing.T, r tools.Reply, name string) (value T) {
+	t.Helper()
+	if err := json.Unmarshal(rawjson.Get(r.Structured, name), &value); err != nil {
+		t.Fatalf("%s of %s: %v", name, r.Structured, err)
+	}
+	return value
 }
 
 func (r *rig) pass(d time.Duration) {
@@ -632,7 +642,7 @@ func TestLongListIsPagedSoonestFirst(t *testing.T) {
 				after = fmt.Sprintf(`,"after":%q`, listed[len(listed)-1])
 			}
 			reply := r.call("reminder_list", `{"limit":3`+after+`}`)
-			if got := reply.Structured["more"]; got != float64(more) && got != more {
+			if got := field[int](t, reply, "more"); got != more {
 				t.Errorf("page %d: %v more, want %d", page, got, more)
 			}
 			if said := strings.Contains(reply.Text, fmt.Sprintf("And %d more", more)); said != (more > 0) {
@@ -667,8 +677,8 @@ func TestChangeThatCannotBeJournalledIsSaidAndSavedLater(t *testing.T) {
 			t.Fatal(err)
 		}
 		reply := r.call("reminder_add", `{"message":"meanwhile","inHours":2}`)
-		if !strings.Contains(reply.Text, "This change is not saved") || reply.Structured["saved"] != false {
-			t.Errorf("got %q, saved: %v", reply.Text, reply.Structured["saved"])
+		if !strings.Contains(reply.Text, "This change is not saved") || field[bool](t, reply, "saved") {
+			t.Errorf("got %q, %s", reply.Text, reply.Structured)
 		}
 		r.says("reminder_list", "meanwhile", "Earlier changes are not saved")
 		if err := os.Rename(away, dir); err != nil {
@@ -784,12 +794,11 @@ func validated(t *testing.T, tool string, r tools.Reply) {
 		t.Fatal(err)
 	}
 	var content any
-	data, err := json.Marshal(r.Structured)
-	if err != nil || json.Unmarshal(data, &content) != nil {
-		t.Fatalf("%s cannot be read: %v", data, err)
+	if err := json.Unmarshal(r.Structured, &content); err != nil {
+		t.Fatalf("%s cannot be read: %v", r.Structured, err)
 	}
 	if err := resolved.Validate(content); err != nil {
-		t.Errorf("%s: %v in %s", tool, err, data)
+		t.Errorf("%s: %v in %s", tool, err, r.Structured)
 	}
 }
 
@@ -816,7 +825,7 @@ func TestWakeHistoryTellsWhatHappenedNewestFirst(t *testing.T) {
 		lines := strings.Split(all.Text, "\n")
 		if len(lines) != 5 || lines[0] != "3 wake(s), newest first:" || !strings.Contains(lines[1], "| heartbeat | refused, asked for |") ||
 			!strings.Contains(lines[1], "no budget") || !strings.Contains(lines[2], `| taken | due `) || !strings.HasSuffix(lines[2], `| "pulse"`) ||
-			!strings.HasPrefix(lines[4], "There are older ones") || all.Structured["more"] != true {
+			!strings.HasPrefix(lines[4], "There are older ones") || !field[bool](t, all, "more") {
 			t.Errorf("%s", all.Text)
 		}
 		validated(t, "wake_history", all)

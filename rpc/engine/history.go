@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
@@ -136,23 +137,23 @@ func historyText(found []entry, more bool, args tools.HistoryArgs, zone *time.Lo
 	return strings.Join(lines, "\n")
 }
 
-func historyData(found []entry, more bool) map[string]any {
-	wakes := []map[string]any{}
+func historyData(found []entry, more bool) *rawjson.Object {
+	wakes := []*rawjson.Object{}
 	for _, f := range found {
 		w := f.wake
-		one := map[string]any{
-			"reminderId": orNull(f.subject.ID), "message": orNull(text.Cut(f.subject.Message, 1000)), "result": w.Result, "due": w.Due, "sentAt": nil, "takenAt": w.TakenAt,
-			"lateMs": nil, "pushes": len(w.Pushes), "reason": orNull(w.Why()), "inferenceId": orNull(w.InferenceID), "manual": w.Manual,
-		}
+		var sent projection.Instant
 		if len(w.Pushes) > 0 {
-			one["sentAt"] = w.Pushes[0].SentAt
+			sent = w.Pushes[0].SentAt
 		}
+		var late any
 		if ms, ok := w.LateMs(); ok {
-			one["lateMs"] = ms
+			late = ms
 		}
-		wakes = append(wakes, one)
+		wakes = append(wakes, new(rawjson.Object).Put("reminderId", orNull(f.subject.ID)).Put("message", orNull(text.Cut(f.subject.Message, 1000))).
+			Put("result", string(w.Result)).Put("due", w.Due).Put("sentAt", sent).Put("takenAt", w.TakenAt).Put("lateMs", late).
+			Put("pushes", len(w.Pushes)).Put("reason", orNull(w.Why())).Put("inferenceId", orNull(w.InferenceID)).Put("manual", w.Manual))
 	}
-	return map[string]any{"count": len(wakes), "more": more, "wakes": wakes}
+	return new(rawjson.Object).Put("count", len(wakes)).Put("more", more).Put("wakes", wakes)
 }
 
 func orNull(s string) any {

@@ -9,6 +9,7 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
 )
@@ -46,17 +47,15 @@ func documented(r reply, saved error) tools.Reply {
 		shown = ack
 	}
 	if status, ok := shown.(feedStatus); ok {
-		return tools.Reply{Text: string(status), Structured: map[string]any{"status": status}}
+		return tools.Reply{Text: string(status), Structured: new(rawjson.Object).Put("status", string(status)).JSON()}
 	}
-	var structured map[string]any
-	data, err := json.Marshal(shown)
-	if events, ok := shown.([]polledEvent); ok {
-		structured = map[string]any{"events": events}
-	} else if err == nil {
-		err = json.Unmarshal(data, &structured)
-	}
+	data, err := rawjson.Append(nil, shown)
 	if err != nil {
 		return tools.Reply{Text: "the answer cannot be encoded: " + err.Error(), IsError: true}
+	}
+	structured := json.RawMessage(data)
+	if _, ok := shown.([]polledEvent); ok {
+		structured = new(rawjson.Object).Put("events", structured).JSON()
 	}
 	return tools.Reply{Text: string(data), Structured: structured}
 }
@@ -250,28 +249,27 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 		return refusal(err)
 	}
 	now, config := e.now(), e.state().Config
-	beat := map[string]any{"interval_seconds": float64(config.IntervalMs) / 1000, "paused": config.Paused, "next_at": nil}
-	if due, active := e.dueBeat(); active {
-		beat["next_at"] = text.Protocol(due)
+	due, active := e.dueBeat()
+	if !active {
+		due = 0
 	}
-	next, waiting := []map[string]any{}, 0
+	beat := new(rawjson.Object).Put("interval_seconds", float64(config.IntervalMs)/1000).Put("paused", config.Paused).Put("next_at", projection.Instant(due))
+	next, waiting := []*rawjson.Object{}, 0
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		if r.FireAt <= now {
 			waiting++
 		}
 		if len(next) < 3 {
-			one := map[string]any{"id": r.ID, "title": titleOf(r), "at": text.Protocol(r.FireAt), "repeats_every_seconds": nil}
+			var every any
 			if r.EveryMs > 0 {
-				one["repeats_every_seconds"] = float64(r.EveryMs) / 1000
+				every = float64(r.EveryMs) / 1000
 			}
-			next = append(next, one)
+			next = append(next, new(rawjson.Object).Put("id", r.ID).Put("title", titleOf(r)).Put("at", projection.Instant(r.FireAt)).Put("repeats_every_seconds", every))
 		}
 		return r.FireAt <= now || len(next) < 3
 	})
-	return reply{document: map[string]any{
-		"available": true, "now": text.Agent(now, e.o.Zone), "time_zone": e.o.Zone.String(), "heartbeat": beat,
-		"reminders": e.state().Len(), "waiting": waiting, "next": next,
-	}}
+	return reply{document: new(rawjson.Object).Put("available", true).Put("now", text.Agent(now, e.o.Zone)).Put("time_zone", e.o.Zone.String()).
+		Put("heartbeat", beat).Put("reminders", e.state().Len()).Put("waiting", waiting).Put("next", next)}
 }
 
 // feedStatus is what poll_feeds answers: a plain text.

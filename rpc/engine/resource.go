@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -50,8 +49,7 @@ func (e *Engine) historyResource(answer func(string, error)) {
 			answer("", err)
 			return
 		}
-		text, err := json.Marshal(historyData(found, more))
-		answer(string(text), err)
+		answer(string(historyData(found, more).JSON()), nil)
 	}()
 }
 

@@ -5,6 +5,7 @@
 package tools
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
@@ -33,9 +34,9 @@ type Tool struct {
 
 // Reply is what a tool answers: a text for models and the same for programs.
 type Reply struct {
-	Text       string         `json:"text"`
-	Structured map[string]any `json:"structured,omitempty"`
-	IsError    bool           `json:"isError,omitempty"`
+	Text       string          `json:"text"`
+	Structured json.RawMessage `json:"structured,omitempty"` // an object
+	IsError    bool            `json:"isError,omitempty"`
 }
 
 // Arg is one argument of a tool.

@@ -1,0 +1,36 @@
+package rawjson
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Object is a JSON object in the making, its members in the order of Put. The zero value has none.
+type Object struct{ text []byte }
+
+// Put adds a member, and returns o. The names of one object must differ. It panics when the value has no JSON, as only a
+// mistake in this program can have it.
+func (o *Object) Put(name string, value any) *Object {
+	if o.text == nil {
+		o.text = append(make([]byte, 0, 512), '{')
+	} else {
+		o.text = append(o.text, ',')
+	}
+	text, err := Append(append(AppendText(o.text, name), ':'), value)
+	if err != nil {
+		panic(fmt.Sprintf("rawjson: member %q: %v", name, err))
+	}
+	o.text = text
+	return o
+}
+
+// JSON ends the object: nothing can be put into it any more.
+func (o *Object) JSON() json.RawMessage {
+	if o.text == nil {
+		return json.RawMessage("{}")
+	}
+	return append(o.text, '}')
+}
+
+// AppendJSON adds the object as it stands.
+func (o *Object) AppendJSON(dst []byte) []byte { return append(dst, o.JSON()...) }
