@@ -28,6 +28,7 @@ const (
 	lockPoll     = 250 * time.Millisecond // how often a held journal is tried again (SPEC 1.5)
 	trimEvery    = time.Hour
 	flushSpacing = 100 * time.Millisecond // between two writings of the views (SPEC 2.3: up to 200 ms behind)
+	lookSpacing  = time.Millisecond       // between two looks at the files, in which no person edits one
 )
 
 // Host is the connection that wakes are pushed on.
@@ -65,7 +66,6 @@ type Engine struct {
 	held        *journal.HeldError  // who, then
 	policy      mcpl.Policy         // what this connection's host allows
 	pushing     atomic.Bool         // the host lets wakes through; read by anybody
-	looked      bool                // the files were looked at in this turn
 	initialized bool                // the handshake was done
 	after       []func(saved error) // what waits for the commit of this turn
 	next        []func()            // what the loop handed to its own next turn
@@ -78,6 +78,7 @@ type Engine struct {
 	flushed  chan struct{} // a writing of the views ended
 	flushing bool
 	lastWork time.Time // of the last writing's begin
+	lastLook time.Time // at the files
 	timer    *time.Timer
 	changes  changes
 	letters  letters
@@ -152,7 +153,6 @@ func (e *Engine) Run(ctx context.Context, reason func() string) error {
 
 // turn waits for something to do and does all of it.
 func (e *Engine) turn(ctx context.Context) {
-	e.looked = false
 	e.timer.Reset(e.untilNext())
 	select {
 	case f := <-e.inbox:
@@ -223,9 +223,10 @@ func (e *Engine) trim() {
 
 // flush begins a writing of the views when they are behind and the last one is long enough ago.
 func (e *Engine) flush() {
-	if e.store == nil || e.flushing || time.Since(e.lastWork) < flushSpacing {
+	if e.store == nil || e.flushing || time.Since(e.lastWork) < flushSpacing || !e.store.Behind() && time.Since(e.lastLook) < flushSpacing {
 		return
 	}
+	e.lastLook = time.Now()
 	work := e.store.BeginFlush(e.now())
 	e.takenIn()
 	if work == nil {
@@ -326,10 +327,10 @@ func (e *Engine) record(bodies ...journal.Body) {
 	}
 }
 
-// lookAtFiles takes in edits once a turn.
+// lookAtFiles takes in edits before a call is answered.
 func (e *Engine) lookAtFiles() {
-	if !e.looked {
-		e.looked = true
+	if time.Since(e.lastLook) >= lookSpacing {
+		e.lastLook = time.Now()
 		e.takeInEdits()
 	}
 }

@@ -32,11 +32,7 @@ func Seconds(ms int64) string {
 // Quote is text between double quotes on one line, escaped as JSON; characters that would act on a terminal or turn the
 // line around are escaped, too.
 func Quote(text string) string {
-	quoted, err := rawjson.Append(nil, text)
-	if err != nil {
-		return strconv.Quote(text)
-	}
-	return escapeUnseen(string(quoted))
+	return escapeUnseen(string(rawjson.AppendText(make([]byte, 0, len(text)+2), text)))
 }
 
 // Safe is text for a terminal: nothing in it breaks the line, acts on the terminal or turns the line around.
@@ -54,7 +50,7 @@ func escapeUnseen(text string) string {
 	unseen := func(r rune) bool {
 		return r >= 0x7f && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d')
 	}
-	if !strings.ContainsFunc(text, unseen) {
+	if isASCII(text) || !strings.ContainsFunc(text, unseen) {
 		return text
 	}
 	var b strings.Builder
@@ -68,6 +64,16 @@ func escapeUnseen(text string) string {
 	return b.String()
 }
 
+// isASCII says whether a text has no character from DEL on.
+func isASCII(text string) bool {
+	for i := range len(text) {
+		if text[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
 // OneLine is text without what would break a line, escaped as in JSON.
 func OneLine(text string) string {
 	quoted := Quote(text)
@@ -75,7 +81,7 @@ func OneLine(text string) string {
 }
 
 // In is how far away a time is, in whole seconds and never below zero: ~90s.
-func In(ms, now int64) string { return fmt.Sprintf("~%ds", max(0, ms-now)/1000) }
+func In(ms, now int64) string { return "~" + strconv.FormatInt(max(0, ms-now)/1000, 10) + "s" }
 
 // Status is what a status line says beside the settings.
 type Status struct {
@@ -91,30 +97,27 @@ type Status struct {
 
 // String is the line of SPEC 5.1.
 func (s Status) String() string {
-	parts := []string{
-		"Heartbeat ACTIVE",
-		"mode=" + s.Mode,
-		fmt.Sprintf("interval=%ss (%.2fh)", Seconds(s.Config.IntervalMs), float64(s.Config.IntervalMs)/3600e3),
-		"next in " + In(s.NextMs, s.NowMs),
-		fmt.Sprintf("reminders=%d", s.Reminders),
-		"delivery=ok",
-		"message=" + Quote(s.Config.Message),
+	delivery := "delivery=ok"
+	if s.Blocked != "" {
+		delivery = "delivery=BLOCKED (" + s.Blocked + ")"
 	}
+	mode, reminders := "mode="+s.Mode, "reminders="+strconv.Itoa(s.Reminders)
+	if s.Config.Cleared {
+		return strings.Join([]string{"Heartbeat NOT SET", mode, reminders, delivery}, " | ")
+	}
+	hours := strconv.FormatFloat(float64(s.Config.IntervalMs)/3600e3, 'f', 2, 64)
+	parts := append(make([]string, 0, 10), "Heartbeat ACTIVE", mode, "interval="+Seconds(s.Config.IntervalMs)+"s ("+hours+"h)")
+	if s.Config.Paused {
+		parts[0] = "Heartbeat PAUSED"
+	} else {
+		parts = append(parts, "next in "+In(s.NextMs, s.NowMs))
+	}
+	parts = append(parts, reminders, delivery, "message="+Quote(s.Config.Message))
 	if s.Config.Active != "" {
 		parts = append(parts, "hours="+s.Config.Active)
 	}
 	if s.Beats.Taken > 0 {
-		parts = append(parts, fmt.Sprintf("taken=%d", s.Beats.Taken), "last="+Agent(s.Beats.LastMs, s.Zone))
-	}
-	if s.Blocked != "" {
-		parts[5] = "delivery=BLOCKED (" + s.Blocked + ")"
-	}
-	if s.Config.Cleared {
-		return strings.Join(append([]string{"Heartbeat NOT SET", parts[1]}, parts[4:6]...), " | ")
-	}
-	if s.Config.Paused {
-		parts[0] = "Heartbeat PAUSED"
-		parts = append(parts[:3], parts[4:]...)
+		parts = append(parts, "taken="+strconv.FormatInt(s.Beats.Taken, 10), "last="+Agent(s.Beats.LastMs, s.Zone))
 	}
 	return strings.Join(parts, " | ")
 }
