@@ -107,6 +107,9 @@ func (h Hours) hold(minute int) bool {
 // NextActive is the first time from ms on (Unix milliseconds) that lies in the active hours of the zone; ms itself where the
 // hours are always.
 func (c *Config) NextActive(ms int64, zone *time.Location) int64 {
+	if c.Active == "" {
+		return ms
+	}
 	h, err := ParseHours(c.Active)
 	if err != nil {
 		return ms

@@ -93,13 +93,20 @@ func appendList[T any](dst []byte, list []T) ([]byte, error) {
 	return append(dst, ']'), nil
 }
 
+// stands are the bytes that stand for themselves in a JSON string.
+var stands = func() (table [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		table[c] = c != '"' && c != '\\'
+	}
+	return table
+}()
+
 // AppendText adds a JSON string, as encoding/json has it without the escapes that only HTML needs.
 func AppendText(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	begun := 0 // of what is not added yet
 	for i := 0; i < len(text); {
-		c := text[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+		if stands[text[i]] {
 			i++
 			continue
 		}

@@ -8,11 +8,14 @@ import (
 // Object is a JSON object in the making, its members in the order of Put. The zero value has none.
 type Object struct{ text []byte }
 
+// firstSize holds most results without growing, in bytes.
+const firstSize = 1 << 10
+
 // Put adds a member, and returns o. The names of one object must differ. It panics when the value has no JSON, as only a
 // mistake in this program can have it.
 func (o *Object) Put(name string, value any) *Object {
 	if o.text == nil {
-		o.text = append(make([]byte, 0, 512), '{')
+		o.text = append(make([]byte, 0, firstSize), '{')
 	} else {
 		o.text = append(o.text, ',')
 	}

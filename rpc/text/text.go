@@ -97,29 +97,46 @@ type Status struct {
 
 // String is the line of SPEC 5.1.
 func (s Status) String() string {
-	delivery := "delivery=ok"
-	if s.Blocked != "" {
-		delivery = "delivery=BLOCKED (" + s.Blocked + ")"
+	said := make([]byte, 0, 512)
+	say := func(name string, values ...string) {
+		said = append(append(said, " | "...), name...)
+		for _, v := range values {
+			said = append(said, v...)
+		}
 	}
-	mode, reminders := "mode="+s.Mode, "reminders="+strconv.Itoa(s.Reminders)
-	if s.Config.Cleared {
-		return strings.Join([]string{"Heartbeat NOT SET", mode, reminders, delivery}, " | ")
+	standing := "Heartbeat ACTIVE"
+	switch {
+	case s.Config.Cleared:
+		standing = "Heartbeat NOT SET"
+	case s.Config.Paused:
+		standing = "Heartbeat PAUSED"
 	}
-	hours := strconv.FormatFloat(float64(s.Config.IntervalMs)/3600e3, 'f', 2, 64)
-	parts := append(make([]string, 0, 10), "Heartbeat ACTIVE", mode, "interval="+Seconds(s.Config.IntervalMs)+"s ("+hours+"h)")
-	if s.Config.Paused {
-		parts[0] = "Heartbeat PAUSED"
+	said = append(said, standing...)
+	say("mode=", s.Mode)
+	if !s.Config.Cleared {
+		say("interval=", Seconds(s.Config.IntervalMs), "s (", strconv.FormatFloat(float64(s.Config.IntervalMs)/3600e3, 'f', 2, 64), "h)")
+	}
+	if !s.Config.Cleared && !s.Config.Paused {
+		say("next in ", In(s.NextMs, s.NowMs))
+	}
+	say("reminders=", strconv.Itoa(s.Reminders))
+	if s.Blocked == "" {
+		say("delivery=ok")
 	} else {
-		parts = append(parts, "next in "+In(s.NextMs, s.NowMs))
+		say("delivery=BLOCKED (", s.Blocked, ")")
 	}
-	parts = append(parts, reminders, delivery, "message="+Quote(s.Config.Message))
+	if s.Config.Cleared {
+		return string(said)
+	}
+	say("message=", Quote(s.Config.Message))
 	if s.Config.Active != "" {
-		parts = append(parts, "hours="+s.Config.Active)
+		say("hours=", s.Config.Active)
 	}
 	if s.Beats.Taken > 0 {
-		parts = append(parts, "taken="+strconv.FormatInt(s.Beats.Taken, 10), "last="+Agent(s.Beats.LastMs, s.Zone))
+		say("taken=", strconv.FormatInt(s.Beats.Taken, 10))
+		say("last=", Agent(s.Beats.LastMs, s.Zone))
 	}
-	return strings.Join(parts, " | ")
+	return string(said)
 }
 
 // ReminderSet is the reply to reminder_add (SPEC 5.4).

@@ -338,7 +338,10 @@ func read(tool string, arguments json.RawMessage) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{tool: Find(tool), values: map[string]json.RawMessage{}}
+	c := &call{tool: Find(tool)}
+	if len(members) > 0 {
+		c.values = make(map[string]json.RawMessage, len(members))
+	}
 	var unknown, ignored []member
 	for _, m := range members {
 		if m.differing {

@@ -225,7 +225,7 @@ func (r *Reply) Error(code int64, message string, data any) {
 var lines = sync.Pool{New: func() any { return new([]byte) }}
 
 // mostKept is the largest buffer that is used again, in bytes.
-const mostKept = 64 << 10
+const mostKept = 128 << 10
 
 // send queues the answer. An error says that the value cannot be encoded: nothing was sent then.
 func (r *Reply) send(name string, value any) error {
