@@ -1,11 +1,11 @@
 package projection
 
 import (
+	"bytes"
 	"strings"
 	"time"
 
 	"heartbeat-mcpl/journal"
-	"heartbeat-mcpl/projection/rawjson"
 )
 
 // Instant is a point in time in Unix milliseconds. In JSON it is RFC 3339 in UTC with milliseconds; 0, which stands for
@@ -20,12 +20,17 @@ func (i Instant) AppendJSON(dst []byte) []byte {
 	if i == 0 {
 		return append(dst, "null"...)
 	}
-	return rawjson.AppendText(dst, i.String())
+	return append(i.append(append(dst, '"')), '"')
 }
 
 // String is the instant in RFC 3339, in UTC with milliseconds.
-func (i Instant) String() string {
-	return time.UnixMilli(int64(i)).UTC().Format("2006-01-02T15:04:05.000Z")
+func (i Instant) String() string { return string(i.append(nil)) }
+
+// append formats in two parts: of layouts, package time is quick with its own alone.
+func (i Instant) append(dst []byte) []byte {
+	t := time.UnixMilli(int64(i)).UTC()
+	dst = bytes.TrimSuffix(t.AppendFormat(dst, time.RFC3339), []byte("Z"))
+	return t.AppendFormat(dst, ".000Z")
 }
 
 // Result says what became of a wake, or of one push of it.
