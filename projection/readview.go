@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"heartbeat-mcpl/projection/rawjson"
 )
 
 // Limits of what is taken from a file or an agent.
@@ -122,33 +125,35 @@ func ReadRemindersView(data []byte, now int64) (FileReminders, error) {
 	if mended {
 		f.Problems = append(f.Problems, mendedProblem)
 	}
-	var entries []json.RawMessage
-	if err := json.Unmarshal(text, &entries); err != nil {
+	if err := valid(text); err != nil {
 		return FileReminders{}, damaged(text, "a JSON array", err)
 	}
-	if entries == nil {
-		return FileReminders{}, fmt.Errorf("%w: null, not a JSON array", ErrDamaged)
-	}
-	seen := make(map[string]bool, len(entries))
-	for i, raw := range entries {
-		r, index, err := readReminder(raw, now)
+	seen := map[string]bool{}
+	members := map[string]json.RawMessage{} // of one entry after the other
+	i := 0
+	isArray := rawjson.Items(text, func(raw json.RawMessage) {
+		i++
+		clear(members)
+		r, index, err := readReminder(raw, members, now)
 		if err == nil && seen[r.ID] {
 			err = fmt.Errorf("the id %s is there twice", shortQuote(r.ID))
 		}
 		if err != nil {
-			f.Problems = append(f.Problems, fmt.Sprintf("entry %d: %v", i+1, err))
-			continue
+			f.Problems = append(f.Problems, fmt.Sprintf("entry %d: %v", i, err))
+			return
 		}
 		seen[r.ID] = true
 		f.Index = max(f.Index, index)
 		f.Reminders = append(f.Reminders, r)
+	})
+	if !isArray {
+		return FileReminders{}, damaged(text, "a JSON array", nil)
 	}
 	return f, nil
 }
 
-func readReminder(raw json.RawMessage, now int64) (r Reminder, index uint64, err error) {
-	members, err := objectMembers(raw)
-	if err != nil {
+func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now int64) (r Reminder, index uint64, err error) {
+	if !rawjson.Each(raw, func(name []byte, value json.RawMessage) { members[string(name)] = value }) {
 		return r, 0, errors.New("not an object")
 	}
 	var problems []string
@@ -279,22 +284,34 @@ func field[T any](problems *[]string, members map[string]json.RawMessage, name s
 }
 
 func objectMembers(text []byte) (map[string]json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(text, &members); err != nil {
+	if err := valid(text); err != nil {
 		return nil, damaged(text, "a JSON object", err)
 	}
-	if members == nil {
-		return nil, fmt.Errorf("%w: null, not a JSON object", ErrDamaged)
+	members := map[string]json.RawMessage{}
+	if !rawjson.Each(text, func(name []byte, value json.RawMessage) { members[string(name)] = value }) {
+		return nil, damaged(text, "a JSON object", nil)
 	}
 	return members, nil
 }
 
-func damaged(text []byte, want string, err error) error {
-	if len(bytes.TrimSpace(text)) == 0 {
-		return fmt.Errorf("%w: it is empty", ErrDamaged)
+// valid says why a text is not JSON.
+func valid(text []byte) error {
+	if json.Valid(text) {
+		return nil
 	}
-	if !json.Valid(text) {
-		return fmt.Errorf("%w: not JSON (%w)", ErrDamaged, err)
+	var v any
+	return json.Unmarshal(text, &v)
+}
+
+// damaged is the error for a text that is not JSON, for the reason given, or that is something else than it should be.
+func damaged(text []byte, want string, notJSON error) error {
+	switch {
+	case len(bytes.TrimSpace(text)) == 0:
+		return fmt.Errorf("%w: it is empty", ErrDamaged)
+	case notJSON != nil:
+		return fmt.Errorf("%w: not JSON (%w)", ErrDamaged, notJSON)
+	case string(bytes.TrimSpace(text)) == "null":
+		return fmt.Errorf("%w: null, not %s", ErrDamaged, want)
 	}
 	return fmt.Errorf("%w: not %s", ErrDamaged, want)
 }
@@ -314,11 +331,12 @@ func objectOf(members map[string]json.RawMessage) []byte {
 }
 
 func numberIn(raw json.RawMessage) (float64, error) {
-	var n float64
-	if err := json.Unmarshal(raw, &n); err != nil || math.IsInf(n, 0) || raw[0] == '"' {
-		return 0, fmt.Errorf("is no number (%s)", shortRaw(raw))
+	if len(raw) > 0 && (raw[0] == '-' || raw[0] >= '0' && raw[0] <= '9') {
+		if n, err := strconv.ParseFloat(string(raw), 64); err == nil {
+			return n, nil
+		}
 	}
-	return n, nil
+	return 0, fmt.Errorf("is no number (%s)", shortRaw(raw))
 }
 
 func lengthIn(raw json.RawMessage, least int64) (int64, error) {
@@ -361,8 +379,8 @@ func modeIn(raw json.RawMessage) (string, error) {
 }
 
 func textIn(raw json.RawMessage) (string, error) {
-	var text string
-	if err := json.Unmarshal(raw, &text); err != nil {
+	text, isText := rawjson.Text(raw)
+	if !isText {
 		return "", fmt.Errorf("is no text (%s)", shortRaw(raw))
 	}
 	if strings.TrimFunc(text, unicode.IsSpace) == "" {

@@ -1,4 +1,4 @@
-// Package rawjson takes JSON objects apart without decoding what is in them: one pass, no reflection, exact names. It is
+// Package rawjson takes JSON objects and arrays apart without decoding what is in them: one pass, no reflection, exact names. It is
 // pure. Its input must be valid JSON and UTF-8; the members share its memory.
 package rawjson
 
@@ -29,6 +29,23 @@ func Each(text []byte, f func(name []byte, value json.RawMessage)) (isObject boo
 		i = space(text, space(text, end)+1) // behind the colon
 		end = skip(text, i)
 		f(unquote(name), text[i:end:end])
+		i = end
+	}
+	return true
+}
+
+// Items gives an array's values to f in their order; false where the text is no array.
+func Items(text []byte, f func(value json.RawMessage)) (isArray bool) {
+	i := space(text, 0)
+	if i >= len(text) || text[i] != '[' {
+		return false
+	}
+	for i = space(text, i+1); i < len(text) && text[i] != ']'; i = space(text, i) {
+		if text[i] == ',' {
+			i = space(text, i+1)
+		}
+		end := skip(text, i)
+		f(text[i:end:end])
 		i = end
 	}
 	return true
