@@ -2,8 +2,10 @@ package journal
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -13,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tidwall/wal"
+	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 )
 
@@ -750,5 +753,24 @@ func BenchmarkScan(b *testing.B) {
 		}
 		for s.Next() {
 		}
+	}
+}
+
+// TestAddIsOneFlatMapOnDisk: its details have stood beside the rest since they were first written.
+func TestAddIsOneFlatMapOnDisk(t *testing.T) {
+	want := &Add{ID: "r", Message: "m", FireAt: 7, Details: Details{
+		Title: "t", Severity: "high", URL: "u", Cron: "c", Zone: "z", Until: 8, Left: 9, Extra: json.RawMessage(`{}`),
+	}}
+	raw, err := encodeBody(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var flat map[string]any
+	if err := msgpack.Unmarshal(raw, &flat); err != nil {
+		t.Fatal(err)
+	}
+	keys := slices.Sorted(maps.Keys(flat))
+	if got := strings.Join(keys, " "); got != "by ca cr fa id lf ms sv ti tz un ur xt" {
+		t.Errorf("got the keys %s", got)
 	}
 }

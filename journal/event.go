@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -145,21 +146,32 @@ type Configure struct {
 
 // Add sets a reminder. One whose ID is there already is replaced (an edit of the file) and keeps its place.
 type Add struct {
-	By        Source          `msgpack:"by" json:"by"`
-	ID        string          `msgpack:"id" json:"id"`
-	Message   string          `msgpack:"ms" json:"message"`
-	CreatedAt int64           `msgpack:"ca" json:"createdAt"`
-	FireAt    int64           `msgpack:"fa" json:"fireAt"`
-	EveryMs   int64           `msgpack:"ev,omitempty" json:"everyMs,omitempty"` // 0: one-shot
-	Fixed     bool            `msgpack:"fx,omitempty" json:"fixed,omitempty"`   // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
-	Title     string          `msgpack:"ti,omitempty" json:"title,omitempty"`
-	Severity  string          `msgpack:"sv,omitempty" json:"severity,omitempty"`  // "high"; empty: normal
-	URL       string          `msgpack:"ur,omitempty" json:"url,omitempty"`       // what it is about: hosts that poll get it as content
-	Cron      string          `msgpack:"cr,omitempty" json:"cron,omitempty"`      // in place of EveryMs: five fields
-	Zone      string          `msgpack:"tz,omitempty" json:"timeZone,omitempty"`  // of Cron
-	Until     int64           `msgpack:"un,omitempty" json:"until,omitempty"`     // it does not fall due after this; 0: for ever
-	Left      int             `msgpack:"lf,omitempty" json:"remaining,omitempty"` // how often it still falls due; 0: for ever
-	Extra     json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`     // JSON object: members of the view's entry that are not ours
+	By        Source `msgpack:"by" json:"by"`
+	ID        string `msgpack:"id" json:"id"`
+	Message   string `msgpack:"ms" json:"message"`
+	CreatedAt int64  `msgpack:"ca" json:"createdAt"`
+	FireAt    int64  `msgpack:"fa" json:"fireAt"`
+	EveryMs   int64  `msgpack:"ev,omitempty" json:"everyMs,omitempty"` // 0: one-shot
+	Fixed     bool   `msgpack:"fx,omitempty" json:"fixed,omitempty"`   // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
+	Details
+}
+
+// Details are what few reminders have beside a text and a time.
+type Details struct {
+	Title    string          `msgpack:"ti,omitempty" json:"title,omitempty"`
+	Severity string          `msgpack:"sv,omitempty" json:"severity,omitempty"`  // "high"; empty: normal
+	URL      string          `msgpack:"ur,omitempty" json:"url,omitempty"`       // what it is about: hosts that poll get it as content
+	Cron     string          `msgpack:"cr,omitempty" json:"cron,omitempty"`      // in place of EveryMs: five fields
+	Zone     string          `msgpack:"tz,omitempty" json:"timeZone,omitempty"`  // of Cron
+	Until    int64           `msgpack:"un,omitempty" json:"until,omitempty"`     // it does not fall due after this; 0: for ever
+	Left     int             `msgpack:"lf,omitempty" json:"remaining,omitempty"` // how often it still falls due; 0: for ever
+	Extra    json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`     // JSON object: members of the view's entry that are not ours
+}
+
+// Equal says whether d and o are the same.
+func (d *Details) Equal(o *Details) bool {
+	return d.Title == o.Title && d.Severity == o.Severity && d.URL == o.URL && d.Cron == o.Cron && d.Zone == o.Zone &&
+		d.Until == o.Until && d.Left == o.Left && bytes.Equal(d.Extra, o.Extra)
 }
 
 // Cancel removes a reminder.

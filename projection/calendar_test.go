@@ -94,9 +94,9 @@ func TestUntilAndCountEndARecurringReminder(t *testing.T) {
 		index++
 		s.Apply(journal.Event{Index: index, Time: now, Kind: b.Kind(), Body: b})
 	}
-	do(&journal.Add{ID: "a", FireAt: 1000, EveryMs: 5000, Left: 3}, 1)
-	do(&journal.Add{ID: "b", FireAt: 1000, EveryMs: 5000, Until: 11_000}, 1)
-	do(&journal.Add{ID: "c", FireAt: at(t, "2026-10-09T16:00:00Z"), Cron: "0 9 * * 1-5", Zone: "America/Los_Angeles", Left: 2}, 1)
+	do(&journal.Add{ID: "a", FireAt: 1000, EveryMs: 5000, Details: journal.Details{Left: 3}}, 1)
+	do(&journal.Add{ID: "b", FireAt: 1000, EveryMs: 5000, Details: journal.Details{Until: 11_000}}, 1)
+	do(&journal.Add{ID: "c", FireAt: at(t, "2026-10-09T16:00:00Z"), Details: journal.Details{Cron: "0 9 * * 1-5", Zone: "America/Los_Angeles", Left: 2}}, 1)
 	for id, want := range map[string]int{"a": 3, "b": 3, "c": 2} {
 		taken := 0
 		for r, open := s.Reminder(id); open && taken < 10; r, open = s.Reminder(id) {

@@ -71,11 +71,12 @@ func (r *Reminder) Polled(now int64) *journal.Ack {
 
 // next is when the reminder falls due again once it is taken; 0: never.
 func (r *Reminder) next(now int64) int64 {
-	if !r.Recurring() || r.Left == 1 {
+	d := r.Details()
+	if !r.Recurring() || d.Left == 1 {
 		return 0
 	}
 	next := r.slotAfter(now)
-	if r.Until > 0 && next > r.Until {
+	if d.Until > 0 && next > d.Until {
 		return 0
 	}
 	return next
@@ -83,10 +84,11 @@ func (r *Reminder) next(now int64) int64 {
 
 // slotAfter is the reminder's first slot after now, and after the current one; 0: there is none.
 func (r *Reminder) slotAfter(now int64) int64 {
-	if r.Cron == "" {
+	d := r.Details()
+	if d.Cron == "" {
 		return nextSlot(r.FireAt, r.EveryMs, now)
 	}
-	next, err := NextCron(r.Cron, r.Zone, max(now, r.FireAt))
+	next, err := NextCron(d.Cron, d.Zone, max(now, r.FireAt))
 	if err != nil {
 		return 0 // it was valid when it was set: a calendar that has no further day
 	}
@@ -96,7 +98,7 @@ func (r *Reminder) slotAfter(now int64) int64 {
 // RetryAt is when a recurring reminder that was refused at that time is tried again without any other reason: one interval
 // later, or at its next day (SPEC 6.5).
 func (r *Reminder) RetryAt(refused int64) int64 {
-	if r.Cron != "" {
+	if r.Details().Cron != "" {
 		return r.slotAfter(refused)
 	}
 	return refused + r.EveryMs
@@ -146,9 +148,7 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 			continue
 		}
 		edits = append(edits, &journal.Add{
-			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs,
-			Fixed: r.Fixed, Title: r.Title, Severity: r.Severity, URL: r.URL,
-			Cron: r.Cron, Zone: r.Zone, Until: r.Until, Left: r.Left, Extra: r.Extra,
+			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs, Fixed: r.Fixed, Details: r.Details(),
 		})
 	}
 	if len(file.Problems) > 0 {
@@ -164,7 +164,9 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 
 func shows(s *State, r *Reminder) bool {
 	have, ok := s.Reminder(r.ID)
-	return ok && have.Message == r.Message && have.CreatedAt == r.CreatedAt && have.FireAt == r.FireAt &&
-		have.EveryMs == r.EveryMs && have.Title == r.Title && have.Severity == r.Severity && have.URL == r.URL &&
-		have.Cron == r.Cron && have.Zone == r.Zone && have.Until == r.Until && have.Left == r.Left && bytes.Equal(have.Extra, r.Extra)
+	if !ok {
+		return false
+	}
+	d, o := have.Details(), r.Details()
+	return have.Message == r.Message && have.CreatedAt == r.CreatedAt && have.FireAt == r.FireAt && have.EveryMs == r.EveryMs && d.Equal(&o)
 }

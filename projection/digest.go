@@ -28,8 +28,9 @@ func (c *Config) Digest() Digest {
 
 // toggle adds r to the set, or takes it out.
 func (d *Digest) toggle(r *Reminder) {
-	one := make(fields, 0, 512).text(r.ID, r.Message, r.Title, r.Severity, r.URL, r.Cron, r.Zone, string(r.Extra)).
-		number(r.Until, int64(r.Left), r.CreatedAt, r.FireAt, r.EveryMs).digest()
+	more := r.Details()
+	one := make(fields, 0, 512).text(r.ID, r.Message, more.Title, more.Severity, more.URL, more.Cron, more.Zone, string(more.Extra)).
+		number(more.Until, int64(more.Left), r.CreatedAt, r.FireAt, r.EveryMs).digest()
 	for i := range d {
 		d[i] ^= one[i]
 	}

@@ -11,6 +11,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection/rawjson"
 )
 
@@ -180,28 +181,43 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 		delete(members, "journalIndex")
 	}
 	r = Reminder{ID: *id, Message: *message, FireAt: *fireAt, CreatedAt: now}
-	r.Title = takeText(members, "title", func(s string) bool { return len(s) <= MostTitleBytes })
-	r.Severity = takeText(members, "severity", func(s string) bool { return s == SeverityHigh })
-	r.URL = takeText(members, "url", IsWebURL)
-	r.Until, r.Left = takeTime(members, "until"), int(takeNumber(members, "remaining", MostCount))
-	r.Extra = objectOf(members)
 	if createdAt != nil {
 		r.CreatedAt = *createdAt
 	}
 	if every != nil {
 		r.EveryMs = *every
 		r.Fixed = r.FireAt > now+r.EveryMs
-	} else if raw, ok := members["cron"]; ok {
-		r.takeCron(raw, members)
-		r.Extra = objectOf(members)
+	}
+	if len(members) > 0 {
+		r.takeDetails(members)
 	}
 	return r, index, nil
+}
+
+// takeDetails takes what the members that are left say.
+func (r *Reminder) takeDetails(members map[string]json.RawMessage) {
+	d := journal.Details{
+		Title:    takeText(members, "title", func(s string) bool { return len(s) <= MostTitleBytes }),
+		Severity: takeText(members, "severity", func(s string) bool { return s == SeverityHigh }),
+		URL:      takeText(members, "url", IsWebURL),
+		Until:    takeNumber(members, "until", MostTimeMs), Left: int(takeNumber(members, "remaining", MostCount)),
+	}
+	if r.EveryMs == 0 {
+		d.Cron, d.Zone = takeCron(members, r.FireAt)
+		r.Fixed = d.Cron != ""
+	}
+	d.Extra = objectOf(members)
+	r.SetDetails(d)
 }
 
 // takeText takes an optional text out of the members. One that is not as we write it stays there, as a member that is not
 // ours.
 func takeText(members map[string]json.RawMessage, name string, ours func(string) bool) string {
-	text, err := textIn(members[name])
+	raw, ok := members[name]
+	if !ok {
+		return ""
+	}
+	text, err := textIn(raw)
 	if err != nil || !ours(text) {
 		return ""
 	}
@@ -209,22 +225,21 @@ func takeText(members map[string]json.RawMessage, name string, ours func(string)
 	return text
 }
 
-// takeCron takes a calendar that is valid.
-func (r *Reminder) takeCron(raw json.RawMessage, members map[string]json.RawMessage) {
-	cron, err := textIn(raw)
+// takeCron takes a calendar that is valid; empty: there is none.
+func takeCron(members map[string]json.RawMessage, fireAt int64) (cron, zone string) {
+	cron, err := textIn(members["cron"])
 	if err != nil {
-		return
+		return "", ""
 	}
-	zone, err := textIn(members["timeZone"])
-	if err != nil {
+	if zone, err = textIn(members["timeZone"]); err != nil {
 		zone = "UTC"
 	}
-	if _, err := NextCron(cron, zone, r.FireAt); err != nil {
-		return
+	if _, err := NextCron(cron, zone, fireAt); err != nil {
+		return "", ""
 	}
-	r.Cron, r.Zone, r.Fixed = cron, zone, true
 	delete(members, "cron")
 	delete(members, "timeZone")
+	return cron, zone
 }
 
 func takeTrue(members map[string]json.RawMessage, name string) bool {
@@ -233,10 +248,6 @@ func takeTrue(members map[string]json.RawMessage, name string) bool {
 	}
 	delete(members, name)
 	return true
-}
-
-func takeTime(members map[string]json.RawMessage, name string) int64 {
-	return takeNumber(members, name, MostTimeMs)
 }
 
 func takeNumber(members map[string]json.RawMessage, name string, most int64) int64 {

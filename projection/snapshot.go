@@ -44,8 +44,13 @@ type snapshotHead struct {
 }
 
 type snapshotData struct {
-	Head      *snapshotHead `msgpack:"h,omitempty"` // in part 0
-	Reminders []Reminder    `msgpack:"r"`
+	Head      *snapshotHead      `msgpack:"h,omitempty"` // in part 0
+	Reminders []snapshotReminder `msgpack:"r"`
+}
+
+type snapshotReminder struct {
+	Reminder
+	journal.Details
 }
 
 // SnapshotDue says whether a snapshot should be appended now.
@@ -64,7 +69,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 			parts, weight = append(parts, snapshotData{}), 0
 		}
 		last := &parts[len(parts)-1]
-		last.Reminders = append(last.Reminders, *r)
+		last.Reminders = append(last.Reminders, snapshotReminder{*r, r.Details()})
 		weight += r.weight()
 	}
 	bodies := make([]journal.Body, len(parts))
@@ -114,7 +119,9 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 			maps.Copy(s.told, h.Told)
 		}
 		for _, r := range data.Reminders {
-			s.insert(&r)
+			kept := r.Reminder
+			kept.SetDetails(r.Details)
+			s.insert(&kept)
 		}
 		s.Index, s.TimeMs = e.Index, e.Time
 	}
@@ -125,7 +132,8 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 }
 
 func (r *Reminder) weight() int64 {
-	return recordOverhead + int64(len(r.ID)+len(r.Message)+len(r.Title)+len(r.URL)+len(r.Extra))
+	d := r.Details()
+	return recordOverhead + int64(len(r.ID)+len(r.Message)+len(d.Title)+len(d.URL)+len(d.Extra))
 }
 
 // weightOf is about the size of a body on disk, counted from its content so that it is the same before it was encoded.

@@ -70,24 +70,34 @@ type Reminder struct {
 	FireAt    int64    `msgpack:"fa"`
 	EveryMs   int64    `msgpack:"ev,omitempty"` // 0: one-shot
 	Fixed     bool     `msgpack:"fx,omitempty"` // FireAt is a point on the clock (see journal.Add)
-	Title     string   `msgpack:"ti,omitempty"`
-	Severity  string   `msgpack:"sv,omitempty"` // SeverityHigh; empty: normal
-	URL       string   `msgpack:"ur,omitempty"`
-	Cron      string   `msgpack:"cr,omitempty"` // in place of EveryMs, see journal.Add
-	Zone      string   `msgpack:"tz,omitempty"`
-	Until     int64    `msgpack:"un,omitempty"`
-	Left      int      `msgpack:"lf,omitempty"`
-	Extra     []byte   `msgpack:"xt,omitempty"`
 	Seq       uint64   `msgpack:"sq"`           // index of the event that added it: the order in the view
 	Since     uint64   `msgpack:"oc,omitempty"` // index of the event that began the current occurrence
 	Attempt   *Attempt `msgpack:"at,omitempty"`
+
+	details *journal.Details // nil for none, as of most: a reminder takes half the memory then; what it points to never changes
+}
+
+// Details are what the reminder has beside a text and a time.
+func (r *Reminder) Details() journal.Details {
+	if r.details == nil {
+		return journal.Details{}
+	}
+	return *r.details
+}
+
+// SetDetails replaces them; the reminder must be in no state yet.
+func (r *Reminder) SetDetails(d journal.Details) {
+	r.details = nil
+	if !d.Equal(&journal.Details{}) {
+		r.details = &d
+	}
 }
 
 // Told says whether the host took the push of a message.
 func (s *State) Told(message string) bool { return s.told[message] }
 
 // Recurring says whether the reminder falls due again once it is taken.
-func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.Cron != "" }
+func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.details != nil && r.details.Cron != "" }
 
 // Beats counts the heartbeats that the host took since the heartbeat was set (SPEC 11.5).
 type Beats struct {
@@ -266,10 +276,11 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 		seq = old.Seq
 		s.remove(b.ID)
 	}
-	s.insert(&Reminder{
-		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs,
-		Fixed: b.Fixed, Title: b.Title, Severity: b.Severity, URL: b.URL, Cron: b.Cron, Zone: b.Zone, Until: b.Until, Left: b.Left, Extra: b.Extra, Seq: seq, Since: index,
-	})
+	r := &Reminder{
+		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs, Fixed: b.Fixed, Seq: seq, Since: index,
+	}
+	r.SetDetails(b.Details)
+	s.insert(r)
 }
 
 func (s *State) applyFire(b *journal.Fire, e journal.Event) {
@@ -308,9 +319,10 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 		s.remove(b.ID)
 		return
 	}
-	next := *r
-	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, next.Cron != "", nil, e.Index
-	next.Left = max(0, next.Left-1)
+	next, d := *r, r.Details()
+	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, d.Cron != "", nil, e.Index
+	d.Left = max(0, d.Left-1)
+	next.SetDetails(d)
 	s.remove(b.ID)
 	s.insert(&next)
 }

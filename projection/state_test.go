@@ -238,7 +238,7 @@ func same(t *rapid.T, got, want *State) {
 
 // throughSnapshot is s after a snapshot was made of it, read back, and the rest applied. The indices of the snapshot's
 // records are taken off again, so that the results compare.
-func throughSnapshot(t *rapid.T, s *State, rest []journal.Event) *State {
+func throughSnapshot(t rapid.TB, s *State, rest []journal.Event) *State {
 	bodies, err := s.Snapshot()
 	if err != nil {
 		t.Fatal(err)
@@ -294,5 +294,23 @@ func TestSnapshotIsSplitIntoPartsThatFitARecord(t *testing.T) {
 	}
 	if _, err := LoadSnapshot(parts[:3]); err == nil {
 		t.Fatal("a snapshot without its last parts was loaded")
+	}
+}
+
+func TestSnapshotKeepsEveryDetail(t *testing.T) {
+	h := newHistory()
+	h.record(1000, &journal.Add{ID: "r", Message: "m", FireAt: 9000, Details: journal.Details{
+		Title: "t", Severity: SeverityHigh, URL: "https://a.test/", Cron: "0 9 * * *", Zone: "UTC", Until: 99_000, Left: 3, Extra: []byte(`{"tag":1}`),
+	}}, &journal.Add{ID: "plain", Message: "m", FireAt: 9000})
+	loaded := throughSnapshot(t, h.state, nil)
+	if !loaded.Same(h.state) {
+		t.Error("the state differs")
+	}
+	for _, id := range []string{"r", "plain"} {
+		was, _ := h.state.Reminder(id)
+		is, _ := loaded.Reminder(id)
+		if a, b := was.Details(), is.Details(); !a.Equal(&b) {
+			t.Errorf("%s: got %+v, want %+v", id, b, a)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection/rawjson"
 )
 
@@ -77,26 +78,32 @@ func (w *objectWriter) reminder(r *Reminder, index uint64) {
 		every = seconds(r.EveryMs)
 	}
 	w.member("everySeconds", every)
-	for _, m := range []struct{ name, value string }{{"title", r.Title}, {"severity", r.Severity}, {"url", r.URL}} {
-		if m.value != "" {
-			w.member(m.name, quote(m.value))
-		}
+	if r.details != nil {
+		w.details(r.details)
 	}
-	if r.Cron != "" {
-		w.member("cron", quote(r.Cron))
-		w.member("timeZone", quote(r.Zone))
-	}
-	if r.Until > 0 {
-		w.member("until", strconv.AppendInt(nil, r.Until, 10))
-	}
-	if r.Left > 0 {
-		w.member("remaining", strconv.AppendInt(nil, int64(r.Left), 10))
-	}
-	w.extra(r.Extra)
 	if index > 0 {
 		w.member("journalIndex", strconv.AppendUint(nil, index, 10))
 	}
 	w.close()
+}
+
+func (w *objectWriter) details(d *journal.Details) {
+	for _, m := range []struct{ name, value string }{{"title", d.Title}, {"severity", d.Severity}, {"url", d.URL}} {
+		if m.value != "" {
+			w.member(m.name, quote(m.value))
+		}
+	}
+	if d.Cron != "" {
+		w.member("cron", quote(d.Cron))
+		w.member("timeZone", quote(d.Zone))
+	}
+	if d.Until > 0 {
+		w.member("until", strconv.AppendInt(nil, d.Until, 10))
+	}
+	if d.Left > 0 {
+		w.member("remaining", strconv.AppendInt(nil, int64(d.Left), 10))
+	}
+	w.extra(d.Extra)
 }
 
 // objectWriter writes JSON objects as JSON.stringify(value, null, 2) does; indent is that of a member.

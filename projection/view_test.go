@@ -26,7 +26,7 @@ func TestViewsHaveTheShapeOfTheNodeServer(t *testing.T) {
 	}
 	got = string(RemindersView([]*Reminder{
 		{ID: "rem_a", Message: "one", CreatedAt: 1, FireAt: 2},
-		{ID: "rem_b", Message: "two", CreatedAt: 3, FireAt: 4, EveryMs: 7500, Extra: []byte(`{"tag":["x"]}`)},
+		{ID: "rem_b", Message: "two", CreatedAt: 3, FireAt: 4, EveryMs: 7500, details: &journal.Details{Extra: []byte(`{"tag":["x"]}`)}},
 	}, 9))
 	want = `[
   {
@@ -162,7 +162,8 @@ func TestViewsRoundTrip(t *testing.T) {
 				r.EveryMs = rapid.Int64Range(LeastEveryMs, MostLengthMs).Draw(t, "every")
 			}
 			if rapid.Bool().Draw(t, "extra") {
-				r.Extra, _ = json.Marshal(map[string]string{word.Draw(t, "name"): word.Draw(t, "value")})
+				extra, _ := json.Marshal(map[string]string{word.Draw(t, "name"): word.Draw(t, "value")})
+				r.SetDetails(journal.Details{Title: word.Draw(t, "title"), Extra: extra})
 			}
 			all = append(all, r)
 		}

@@ -238,7 +238,7 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 	now := e.now()
 	event := &journal.Add{
 		By: e.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
-		Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Zone: args.Zone, Left: args.Count,
+		Details: journal.Details{Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Zone: args.Zone, Left: args.Count},
 	}
 	if args.Until != nil {
 		event.Until = max(0, args.Until.UnixMilli())
@@ -447,12 +447,13 @@ func reminderData(r *projection.Reminder) *rawjson.Object {
 	if r.EveryMs > 0 {
 		every = float64(r.EveryMs) / 1000
 	}
-	if r.Left > 0 {
-		left = r.Left
+	d := r.Details()
+	if d.Left > 0 {
+		left = d.Left
 	}
 	return new(rawjson.Object).Put("id", r.ID).Put("message", r.Message).Put("createdAt", projection.Instant(r.CreatedAt)).
-		Put("fireAt", projection.Instant(r.FireAt)).Put("everySeconds", every).Put("cron", orNull(r.Cron)).
-		Put("until", projection.Instant(r.Until)).Put("remaining", left)
+		Put("fireAt", projection.Instant(r.FireAt)).Put("everySeconds", every).Put("cron", orNull(d.Cron)).
+		Put("until", projection.Instant(d.Until)).Put("remaining", left)
 }
 
 func refusalData(r *projection.Reminder) any {

@@ -112,20 +112,21 @@ func (e *Engine) polledReminder(r *projection.Reminder, now int64) polledEvent {
 		Kind: "alert", EventID: r.OccurrenceID(), SourceType: "reminder", SourceName: "Reminders", Title: titleOf(r),
 		Content: cutBytes(text.ReminderWake(r, now, e.o.Zone), mostContent), due: r.FireAt,
 	}
-	if r.URL != "" {
-		p.Kind, p.URL, p.PublishedAt = "content", r.URL, text.Protocol(r.FireAt)
+	d := r.Details()
+	if d.URL != "" {
+		p.Kind, p.URL, p.PublishedAt = "content", d.URL, text.Protocol(r.FireAt)
 		return p
 	}
 	p.Severity, p.SuggestedTone = "normal", "calm and brief"
-	if r.Severity == projection.SeverityHigh {
+	if d.Severity == projection.SeverityHigh {
 		p.Severity, p.SuggestedTone = "high", "urgent and clear"
 	}
 	p.Metrics = map[string]string{"due": text.Protocol(r.FireAt), "overdue": text.Seconds(max(0, now-r.FireAt)) + " s"}
 	switch {
 	case r.EveryMs > 0:
 		p.Metrics["repeats_every"] = text.Seconds(r.EveryMs) + " s"
-	case r.Cron != "":
-		p.Metrics["repeats_by_cron"] = text.Cut(r.Cron, 50)
+	case d.Cron != "":
+		p.Metrics["repeats_by_cron"] = text.Cut(d.Cron, 50)
 	}
 	return p
 }
@@ -168,8 +169,8 @@ func (e *Engine) sentences() []string {
 
 // titleOf is a reminder's title, or the beginning of its message.
 func titleOf(r *projection.Reminder) string {
-	if r.Title != "" {
-		return r.Title
+	if title := r.Details().Title; title != "" {
+		return title
 	}
 	first, _, _ := strings.Cut(strings.TrimSpace(r.Message), "\n")
 	runes := []rune(strings.TrimSpace(first))

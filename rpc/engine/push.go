@@ -62,8 +62,8 @@ func beatParams(f *flight, c *projection.Config, now int64, fallback bool, zone 
 // reminderParams is a reminder's push (SPEC 6.3).
 func reminderParams(f *flight, r *projection.Reminder, now int64, zone *time.Location) pushParams {
 	p := newParams(f, now, "heartbeat:reminder")
-	recurring := r.Recurring()
-	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring, Title: r.Title, Severity: r.Severity, URL: r.URL}
+	recurring, d := r.Recurring(), r.Details()
+	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring, Title: d.Title, Severity: d.Severity, URL: d.URL}
 	if recurring {
 		p.Tags = append(p.Tags, "heartbeat:recurring")
 	}

@@ -163,18 +163,18 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 }
 
 func rhythm(r *projection.Reminder, zone *time.Location) string {
-	s := "one-shot"
+	s, d := "one-shot", r.Details()
 	switch {
 	case r.EveryMs > 0:
 		s = "repeats every " + Seconds(r.EveryMs) + "s"
-	case r.Cron != "":
-		s = "repeats by cron " + Quote(r.Cron) + " [" + r.Zone + "]"
+	case d.Cron != "":
+		s = "repeats by cron " + Quote(d.Cron) + " [" + d.Zone + "]"
 	}
-	if r.Left > 0 {
-		s += fmt.Sprintf(", %d left", r.Left)
+	if d.Left > 0 {
+		s += fmt.Sprintf(", %d left", d.Left)
 	}
-	if r.Until > 0 {
-		s += ", until " + Agent(r.Until, zone)
+	if d.Until > 0 {
+		s += ", until " + Agent(d.Until, zone)
 	}
 	return s
 }
