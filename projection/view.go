@@ -3,6 +3,7 @@ package projection
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -20,69 +21,81 @@ type ViewRef struct {
 
 // ConfigView is the bytes of heartbeat-config.json (SPEC 2.1). The zero ref (no journal) leaves the member out.
 func ConfigView(c Config, ref ViewRef) []byte {
-	var b bytes.Buffer
-	w := objectWriter{b: &b, indent: "  "}
+	w := objectWriter{indent: "  "}
 	w.open()
-	w.member("intervalSeconds", seconds(c.IntervalMs))
-	w.member("paused", strconv.AppendBool(nil, c.Paused))
-	w.member("deliveryMode", quote(c.Mode))
-	w.member("message", quote(c.Message))
+	w.raw("intervalSeconds", seconds(c.IntervalMs))
+	w.raw("paused", strconv.AppendBool(nil, c.Paused))
+	w.text("deliveryMode", c.Mode)
+	w.text("message", c.Message)
 	if c.Standing {
-		w.member("standing", []byte("true"))
+		w.raw("standing", []byte("true"))
 	}
 	if c.Cleared {
-		w.member("cleared", []byte("true"))
+		w.raw("cleared", []byte("true"))
 	}
 	if c.Active != "" {
-		w.member("activeHours", quote(c.Active))
+		w.text("activeHours", c.Active)
 	}
 	w.extra(c.Extra)
 	if ref.ID != "" {
-		w.member("journal", []byte(`{"id": `+string(quote(ref.ID))+`, "index": `+strconv.FormatUint(ref.Index, 10)+`}`))
+		w.raw("journal", []byte(`{"id": `+string(quote(ref.ID))+`, "index": `+strconv.FormatUint(ref.Index, 10)+`}`))
 	}
 	w.close()
-	b.WriteByte('\n')
-	return b.Bytes()
+	return append(w.b, '\n')
 }
 
 // RemindersView is the bytes of heartbeat-reminders.json (SPEC 2.2). Each entry says as journalIndex which event's state the
 // view shows (0 leaves it out): so a view that lost an entry to a person differs from one that is merely old, which has
 // the same entries and another index (SPEC 2.5).
 func RemindersView(all []*Reminder, index uint64) []byte {
-	if len(all) == 0 {
-		return []byte("[]\n")
-	}
 	var b bytes.Buffer
-	b.WriteString("[")
-	b.Grow(len(all) * 192) // of a short one
-	w := objectWriter{b: &b, indent: "    "}
+	_ = WriteReminders(&b, all, index) // a buffer takes everything
+	return b.Bytes()
+}
+
+// viewChunk is how much of a view is written at once, in bytes.
+const viewChunk = 64 << 10
+
+// WriteReminders writes the bytes of [RemindersView] to out as they are made, so that a long view is never in memory.
+func WriteReminders(out io.Writer, all []*Reminder, index uint64) error {
+	if len(all) == 0 {
+		_, err := out.Write([]byte("[]\n"))
+		return err
+	}
+	w := objectWriter{b: append(make([]byte, 0, min(viewChunk+viewChunk/4, 64+256*len(all))), '['), indent: "    "}
 	for i := range all {
 		if i > 0 {
-			b.WriteByte(',')
+			w.b = append(w.b, ',')
 		}
-		b.WriteString("\n  ")
+		w.b = append(w.b, "\n  "...)
 		w.reminder(all[i], index)
+		if len(w.b) >= viewChunk {
+			if _, err := out.Write(w.b); err != nil {
+				return err
+			}
+			w.b = w.b[:0]
+		}
 	}
-	b.WriteString("\n]\n")
-	return b.Bytes()
+	_, err := out.Write(append(w.b, "\n]\n"...))
+	return err
 }
 
 func (w *objectWriter) reminder(r *Reminder, index uint64) {
 	w.open()
-	w.member("id", quote(r.ID))
-	w.member("message", quote(r.Message))
-	w.member("createdAt", strconv.AppendInt(nil, r.CreatedAt, 10))
-	w.member("fireAt", strconv.AppendInt(nil, r.FireAt, 10))
-	every := []byte("null")
+	w.text("id", r.ID)
+	w.text("message", r.Message)
+	w.number("createdAt", r.CreatedAt)
+	w.number("fireAt", r.FireAt)
 	if r.EveryMs > 0 {
-		every = seconds(r.EveryMs)
+		w.raw("everySeconds", seconds(r.EveryMs))
+	} else {
+		w.raw("everySeconds", []byte("null"))
 	}
-	w.member("everySeconds", every)
 	if r.details != nil {
 		w.details(r.details)
 	}
 	if index > 0 {
-		w.member("journalIndex", strconv.AppendUint(nil, index, 10))
+		w.number("journalIndex", int64(index))
 	}
 	w.close()
 }
@@ -90,43 +103,57 @@ func (w *objectWriter) reminder(r *Reminder, index uint64) {
 func (w *objectWriter) details(d *journal.Details) {
 	for _, m := range []struct{ name, value string }{{"title", d.Title}, {"severity", d.Severity}, {"url", d.URL}} {
 		if m.value != "" {
-			w.member(m.name, quote(m.value))
+			w.text(m.name, m.value)
 		}
 	}
 	if d.Cron != "" {
-		w.member("cron", quote(d.Cron))
-		w.member("timeZone", quote(d.Zone))
+		w.text("cron", d.Cron)
+		w.text("timeZone", d.Zone)
 	}
 	if d.Until > 0 {
-		w.member("until", strconv.AppendInt(nil, d.Until, 10))
+		w.number("until", d.Until)
 	}
 	if d.Left > 0 {
-		w.member("remaining", strconv.AppendInt(nil, int64(d.Left), 10))
+		w.number("remaining", int64(d.Left))
 	}
 	w.extra(d.Extra)
 }
 
 // objectWriter writes JSON objects as JSON.stringify(value, null, 2) does; indent is that of a member.
 type objectWriter struct {
-	b      *bytes.Buffer
+	b      []byte
 	indent string
 	some   bool
 }
 
 func (w *objectWriter) open() {
 	w.some = false
-	w.b.WriteByte('{')
+	w.b = append(w.b, '{')
 }
 
-func (w *objectWriter) member(name string, value []byte) {
+// name begins a member; its value is to be added.
+func (w *objectWriter) name(name string) {
 	if w.some {
-		w.b.WriteByte(',')
+		w.b = append(w.b, ',')
 	}
 	w.some = true
-	w.b.WriteString("\n" + w.indent)
-	w.b.Write(quote(name))
-	w.b.WriteString(": ")
-	w.b.Write(value)
+	w.b = append(append(w.b, '\n'), w.indent...)
+	w.b = append(rawjson.AppendText(w.b, name), ": "...)
+}
+
+func (w *objectWriter) text(name, value string) {
+	w.name(name)
+	w.b = rawjson.AppendText(w.b, value)
+}
+
+func (w *objectWriter) number(name string, value int64) {
+	w.name(name)
+	w.b = strconv.AppendInt(w.b, value, 10)
+}
+
+func (w *objectWriter) raw(name string, value []byte) {
+	w.name(name)
+	w.b = append(w.b, value...)
 }
 
 func (w *objectWriter) extra(object []byte) {
@@ -134,16 +161,16 @@ func (w *objectWriter) extra(object []byte) {
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var value bytes.Buffer
 		if json.Indent(&value, members[name], w.indent, "  ") == nil {
-			w.member(name, value.Bytes())
+			w.raw(name, value.Bytes())
 		}
 	}
 }
 
 func (w *objectWriter) close() {
 	if w.some {
-		w.b.WriteString("\n" + w.indent[2:])
+		w.b = append(append(w.b, '\n'), w.indent[2:]...)
 	}
-	w.b.WriteByte('}')
+	w.b = append(w.b, '}')
 }
 
 func membersOf(object []byte) map[string]json.RawMessage {

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"errors"
+	"io"
 
 	"heartbeat-mcpl/projection"
 )
@@ -102,21 +103,21 @@ type flushJob struct {
 func (j *flushJob) run() {
 	config, reminders := j.views[0], j.views[1]
 	if j.writeReminders {
-		j.remindersErr = j.write(reminders, projection.RemindersView(j.all, j.index))
+		j.remindersErr = j.write(reminders, func(out io.Writer) error { return projection.WriteReminders(out, j.all, j.index) })
 	}
 	if !j.writeConfig || j.overtaken || j.remindersErr != nil {
 		return
 	}
-	j.configErr = j.write(config, projection.ConfigView(j.config, j.ref))
+	j.configErr = j.write(config, whole(projection.ConfigView(j.config, j.ref)))
 	j.configDone = !j.overtaken
 }
 
-func (j *flushJob) write(v *view, data []byte) error {
+func (j *flushJob) write(v *view, content func(io.Writer) error) error {
 	if v.changed() {
 		j.overtaken = true
 		return nil
 	}
-	err := v.replace(data)
+	err := v.replace(content)
 	if errors.Is(err, errOvertaken) {
 		j.overtaken = true
 		return nil

@@ -95,8 +95,8 @@ func (v *view) changed() bool {
 var errOvertaken = errors.New("it was changed meanwhile")
 
 // replace writes the file unless somebody else changed it, which is looked for until just before the rename (SPEC 2.6).
-func (v *view) replace(data []byte) error {
-	return v.put(data, func() error {
+func (v *view) replace(content func(io.Writer) error) error {
+	return v.put(content, func() error {
 		if v.changed() {
 			return errOvertaken
 		}
@@ -106,9 +106,18 @@ func (v *view) replace(data []byte) error {
 
 // write replaces the file whole: temporary file in the same folder, fsync, rename, fsync of the folder; an existing file's
 // mode is kept, a new one is private (SPEC 1.6, 2.3).
-func (v *view) write(data []byte) error { return v.put(data, func() error { return nil }) }
+func (v *view) write(data []byte) error { return v.put(whole(data), func() error { return nil }) }
 
-func (v *view) put(data []byte, last func() error) error {
+// whole is the content of a file as it stands.
+func whole(data []byte) func(io.Writer) error {
+	return func(out io.Writer) error {
+		_, err := out.Write(data)
+		return err
+	}
+}
+
+// put replaces the file; last is asked just before the rename, and an error of it leaves the file as it is.
+func (v *view) put(content func(io.Writer) error, last func() error) error {
 	dir := filepath.Dir(v.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return cause(err)
@@ -118,7 +127,7 @@ func (v *view) put(data []byte, last func() error) error {
 		return cause(err)
 	}
 	defer f.Cleanup()
-	if _, err := f.Write(data); err != nil {
+	if err := content(f); err != nil {
 		return cause(err)
 	}
 	info, err := f.Stat()
