@@ -28,6 +28,7 @@ const (
 	lockPoll     = 250 * time.Millisecond // how often a held journal is tried again (SPEC 1.5)
 	trimEvery    = time.Hour
 	flushSpacing = 100 * time.Millisecond // between two writings of the views (SPEC 2.3: up to 200 ms behind)
+	flushShare   = 4                      // the writing takes one in so many of the time at most: beyond 40 ms a writing they fall further behind
 	lookSpacing  = time.Millisecond       // between two looks at the files, in which no person edits one
 )
 
@@ -78,6 +79,7 @@ type Engine struct {
 	flushed  chan struct{} // a writing of the views ended
 	flushing bool
 	lastWork time.Time // of the last writing's begin
+	nextWork time.Time // when the next writing may begin
 	lastLook time.Time // at the files
 	timer    *time.Timer
 	changes  changes
@@ -159,8 +161,7 @@ func (e *Engine) turn(ctx context.Context) {
 		f()
 	case <-e.timer.C:
 	case <-e.flushed:
-		e.flushing = false
-		e.store.EndFlush()
+		e.ended()
 	case <-ctx.Done():
 		return
 	}
@@ -223,7 +224,7 @@ func (e *Engine) trim() {
 
 // flush begins a writing of the views when they are behind and the last one is long enough ago.
 func (e *Engine) flush() {
-	if e.store == nil || e.flushing || time.Since(e.lastWork) < flushSpacing || !e.store.Behind() && time.Since(e.lastLook) < flushSpacing {
+	if e.store == nil || e.flushing || time.Now().Before(e.nextWork) || !e.store.Behind() && time.Since(e.lastLook) < flushSpacing {
 		return
 	}
 	e.lastLook = time.Now()
@@ -243,9 +244,15 @@ func (e *Engine) flush() {
 func (e *Engine) endFlush() {
 	if e.flushing {
 		<-e.flushed
-		e.flushing = false
-		e.store.EndFlush()
+		e.ended()
 	}
+}
+
+// ended takes in that a writing of the views is over.
+func (e *Engine) ended() {
+	e.flushing = false
+	e.nextWork = e.lastWork.Add(max(flushSpacing, flushShare*time.Since(e.lastWork)))
+	e.store.EndFlush()
 }
 
 // untilNext is how long the loop may sleep.
@@ -264,7 +271,7 @@ func (e *Engine) untilNext() time.Duration {
 		wait = min(wait, max(0, flushSpacing-time.Since(e.changes.last)))
 	}
 	if !e.flushing && e.store.Behind() {
-		wait = min(wait, max(0, flushSpacing-time.Since(e.lastWork)))
+		wait = min(wait, max(0, time.Until(e.nextWork)))
 	}
 	return wait
 }
