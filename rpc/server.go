@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -233,8 +232,7 @@ func (s *server) callEngine(call call, name string, arguments json.RawMessage, r
 
 // isObject says whether raw is a JSON object or nothing at all.
 func isObject(raw json.RawMessage) bool {
-	text := strings.TrimSpace(string(raw))
-	return text == "" || text == "null" || strings.HasPrefix(text, "{")
+	return len(raw) == 0 || string(raw) == "null" || rawjson.IsObject(raw)
 }
 
 func (s *server) updatePolicy(params json.RawMessage, reply *wire.Reply) {

@@ -141,8 +141,7 @@ func (s Status) String() string {
 
 // ReminderSet is the reply to reminder_add (SPEC 5.4).
 func ReminderSet(r *projection.Reminder, now int64, zone *time.Location) string {
-	return fmt.Sprintf("Reminder %s set: next %s (%s) | %s | %s",
-		r.ID, Agent(r.FireAt, zone), In(r.FireAt, now), rhythm(r, zone), Quote(r.Message))
+	return "Reminder " + r.ID + " set: next " + Agent(r.FireAt, zone) + " (" + In(r.FireAt, now) + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
 }
 
 // ReminderLine is a reminder's line in reminder_list (SPEC 5.5).
@@ -151,7 +150,7 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 	if r.FireAt <= now {
 		when = "overdue"
 	}
-	line := fmt.Sprintf("%s | next %s (%s) | %s | %s", r.ID, Agent(r.FireAt, zone), when, rhythm(r, zone), Quote(r.Message))
+	line := r.ID + " | next " + Agent(r.FireAt, zone) + " (" + when + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
 	switch a := r.Attempt; {
 	case a == nil:
 	case a.Outcome == projection.Refused:

@@ -195,7 +195,7 @@ func ParseCommand(arguments json.RawMessage) (line string, notes []string, err e
 	if err != nil {
 		return "", nil, err
 	}
-	if raw, ok := c.values["command"]; ok && (raw[0] != '"' || json.Unmarshal(raw, &line) != nil) {
+	if raw, ok := c.value("command"); ok && (raw[0] != '"' || json.Unmarshal(raw, &line) != nil) {
 		c.problem("command must be a text, not %s", describe(raw))
 	}
 	return line, c.notes, c.refusal()
@@ -315,7 +315,7 @@ func ParseNone(tool string, arguments json.RawMessage) (notes []string, err erro
 // call is one call's arguments in the making.
 type call struct {
 	tool     *Tool
-	values   map[string]json.RawMessage // of the tool's own arguments, what is not null
+	values   []member // of the tool's own arguments, what is not null
 	problems []string
 	notes    []string
 	slipped  bool // a name was a slip: what is missing may be what it meant
@@ -339,9 +339,6 @@ func read(tool string, arguments json.RawMessage) (*call, error) {
 		return nil, err
 	}
 	c := &call{tool: Find(tool)}
-	if len(members) > 0 {
-		c.values = make(map[string]json.RawMessage, len(members))
-	}
 	var unknown, ignored []member
 	for _, m := range members {
 		if m.differing {
@@ -349,7 +346,7 @@ func read(tool string, arguments json.RawMessage) (*call, error) {
 		}
 		switch known := c.tool.arg(m.name) != nil; {
 		case known && m.value != nil:
-			c.values[m.name] = m.value
+			c.values = append(c.values, m)
 		case known:
 			c.notes = append(c.notes, m.name+" was null, which counts as not given.")
 		case m.value == nil:
@@ -383,21 +380,20 @@ func membersOf(arguments json.RawMessage) ([]member, error) {
 	if text := bytes.TrimSpace(arguments); len(text) == 0 || string(text) == "null" {
 		return nil, nil
 	}
-	raw, isObject := rawjson.Members(arguments)
-	if !isObject {
-		return nil, ErrNotObject
-	}
-	members := make([]member, 0, len(raw))
-	for _, m := range raw {
-		i := slices.IndexFunc(members, func(have member) bool { return have.name == m.Name })
+	var members []member
+	isObject := rawjson.Each(arguments, func(name []byte, value json.RawMessage) {
+		i := slices.IndexFunc(members, func(have member) bool { return have.name == string(name) })
 		if i < 0 {
 			i = len(members)
-			members = append(members, member{name: m.Name})
+			members = append(members, member{name: string(name)})
 		}
-		if string(m.Value) != "null" {
-			members[i].differing = members[i].differing || members[i].value != nil && !bytes.Equal(members[i].value, m.Value)
-			members[i].value = m.Value
+		if string(value) != "null" {
+			members[i].differing = members[i].differing || members[i].value != nil && !bytes.Equal(members[i].value, value)
+			members[i].value = value
 		}
+	})
+	if !isObject {
+		return nil, ErrNotObject
 	}
 	return members, nil
 }
@@ -441,7 +437,17 @@ func (c *call) judgeIgnored(ignored []member) {
 	c.notes = append(c.notes, fmt.Sprintf("Ignored: %s; %s.", strings.Join(names, ", "), c.tool.takes()))
 }
 
-func (c *call) has(name string) bool { _, ok := c.values[name]; return ok }
+func (c *call) has(name string) bool { _, ok := c.value(name); return ok }
+
+// value is an argument that was given; there are few, so they are gone through.
+func (c *call) value(name string) (json.RawMessage, bool) {
+	for i := range c.values {
+		if c.values[i].name == name {
+			return c.values[i].value, true
+		}
+	}
+	return nil, false
+}
 
 // given are the names of a sum's arguments that were given.
 func (c *call) given(sum string) []string {
@@ -457,13 +463,13 @@ func (c *call) given(sum string) []string {
 func (c *call) anyOf(sum string) bool { return len(c.given(sum)) > 0 }
 
 func (c *call) text(name string) *string {
-	raw, ok := c.values[name]
+	raw, ok := c.value(name)
 	if !ok {
 		return nil
 	}
-	var text string
+	text, isText := rawjson.Text(raw)
 	switch {
-	case raw[0] != '"' || json.Unmarshal(raw, &text) != nil:
+	case !isText:
 		c.problem("%s must be a text, not %s", name, describe(raw))
 	case loneSurrogate(raw):
 		c.problem("%s holds half of a surrogate pair, which is no valid text", name)
@@ -486,7 +492,7 @@ func (c *call) plain(name string) string {
 }
 
 func (c *call) texts(name string) []string {
-	raw, ok := c.values[name]
+	raw, ok := c.value(name)
 	if !ok {
 		return nil
 	}
@@ -509,7 +515,7 @@ func (c *call) texts(name string) []string {
 
 // hours is a length given in hours; more than can be told is for ever, which 0 stands for.
 func (c *call) hours(name string) time.Duration {
-	raw, ok := c.values[name]
+	raw, ok := c.value(name)
 	if !ok {
 		return 0
 	}
@@ -529,7 +535,7 @@ func (c *call) hours(name string) time.Duration {
 func blank(r rune) bool { return unicode.IsSpace(r) || unicode.Is(unicode.Cf, r) || r == 0 }
 
 func (c *call) choice(name string) *string {
-	raw, ok := c.values[name]
+	raw, ok := c.value(name)
 	if !ok {
 		return nil
 	}
@@ -547,7 +553,7 @@ func (c *call) choice(name string) *string {
 }
 
 func (c *call) boolean(name string) *bool {
-	raw, ok := c.values[name]
+	raw, ok := c.value(name)
 	if !ok {
 		return nil
 	}
@@ -593,7 +599,7 @@ func (c *call) length(name string) (float64, bool) {
 	if c.tool.arg(name).Kind == aSpan {
 		return c.span(name)
 	}
-	raw := c.values[name]
+	raw, _ := c.value(name)
 	n, err := strconv.ParseFloat(string(raw), 64)
 	switch {
 	case raw[0] != '-' && (raw[0] < '0' || raw[0] > '9'):
@@ -623,7 +629,7 @@ func (c *call) spanOf(sum string) string {
 
 // span is a length as people write it, in milliseconds.
 func (c *call) span(name string) (float64, bool) {
-	raw := c.values[name]
+	raw, _ := c.value(name)
 	var text string
 	if raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
 		c.problem("%s must be a text such as 10m, not %s", name, describe(raw))
@@ -677,7 +683,7 @@ func (c *call) calendar(a *AddArgs, zone *time.Location) {
 }
 
 func (c *call) count(name string) *int {
-	raw, ok := c.values[name]
+	raw, ok := c.value(name)
 	if !ok {
 		return nil
 	}
@@ -696,7 +702,7 @@ func (c *call) count(name string) *int {
 }
 
 func (c *call) time(name string, zone *time.Location) *time.Time {
-	raw, ok := c.values[name]
+	raw, ok := c.value(name)
 	if !ok {
 		return nil
 	}
