@@ -715,6 +715,20 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// BenchmarkEncode makes one event's record.
+func BenchmarkEncode(b *testing.B) {
+	id, e := NewID(), add(2, 1)
+	var record []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if record, err = appendRecord(record[:0], id, e); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.SetBytes(int64(len(record)))
+}
+
 func BenchmarkAppend64(b *testing.B) {
 	dir := filepath.Join(b.TempDir(), "journal")
 	l, err := Create(dir, Begin{ID: NewID().String(), Major: Major}, 1, LogOptions{})

@@ -79,6 +79,22 @@ func BenchmarkRemindersView(b *testing.B) {
 	}
 }
 
+// BenchmarkReadReminders reads the view back.
+func BenchmarkReadReminders(b *testing.B) {
+	for _, n := range sizes {
+		b.Run(fmt.Sprint("reminders=", n), func(b *testing.B) {
+			view := RemindersView(folded(adds(n)).Reminders(), 1)
+			b.SetBytes(int64(len(view)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if f, err := ReadRemindersView(view, 1); err != nil || len(f.Reminders) != n {
+					b.Fatal(err, len(f.Reminders))
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkSoonest lists a page of 20 from the middle.
 func BenchmarkSoonest(b *testing.B) {
 	for _, n := range sizes {

@@ -174,13 +174,19 @@ func (c *client) open() error {
 
 // await waits for an answer, an error answer included.
 func (c *client) await(answer chan []byte) error {
+	_, err := c.answer(answer)
+	return err
+}
+
+// answer is the line that answers, an error answer included.
+func (c *client) answer(answer chan []byte) ([]byte, error) {
 	select {
-	case <-answer:
-		return nil
+	case line := <-answer:
+		return line, nil
 	case <-c.ended:
-		return errors.New("the server ended")
-	case <-time.After(time.Minute):
-		return errors.New("the server did not answer")
+		return nil, errors.New("the server ended")
+	case <-time.After(3 * time.Minute):
+		return nil, errors.New("the server did not answer")
 	}
 }
 

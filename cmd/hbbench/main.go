@@ -8,7 +8,6 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -31,8 +30,9 @@ func run() error {
 	b := flag.String("b", "", "the command of server B; none where it is left out")
 	rounds := flag.Int("rounds", 5, "how often each row is measured for each server")
 	only := flag.String("rows", "", "only these rows, by name, comma-separated")
-	asJSON := flag.Bool("json", false, "results as JSON")
-	growth := flag.Bool("growth", false, "the growth curves in place of the table: reminders and events")
+	inJSON := flag.Bool("json", false, "results as JSON")
+	growth := flag.Bool("growth", false, "the growth curves in place of the table: by reminders and by events")
+	most := flag.Int("most", 1_000_000, "with -growth, how many reminders or events at most")
 	list := flag.Bool("list", false, "list the rows")
 	flag.Parse()
 	if *list {
@@ -60,16 +60,21 @@ func run() error {
 		bench.servers = append(bench.servers, &target{name: string(rune('A' + i)), command: words})
 	}
 	if *growth {
-		return bench.growth(os.Stdout)
+		grown, err := bench.growth(*most)
+		if err != nil {
+			return err
+		}
+		if *inJSON {
+			return asJSON(os.Stdout, grown)
+		}
+		return printGrowth(os.Stdout, grown)
 	}
 	results, err := bench.measure(strings.FieldsFunc(*only, func(r rune) bool { return r == ',' }))
 	if err != nil {
 		return err
 	}
-	if *asJSON {
-		enc := json.NewEncoder(os.Stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(results)
+	if *inJSON {
+		return asJSON(os.Stdout, results)
 	}
 	return printTable(os.Stdout, bench.servers, results)
 }

@@ -6,9 +6,6 @@ import (
 	"os"
 	"slices"
 	"text/tabwriter"
-	"time"
-
-	"github.com/guptarohit/asciigraph"
 )
 
 // bench is one run.
@@ -94,47 +91,4 @@ func spread(figures []float64, unit string) string {
 		return ""
 	}
 	return fmt.Sprintf("%.4g %s (%.3g-%.3g)", median(figures), unit, slices.Min(figures), slices.Max(figures))
-}
-
-// growth measures how figures grow with what is there, and draws them.
-func (b *bench) growth(out io.Writer) error {
-	for _, t := range b.servers {
-		fmt.Fprintf(out, "%s: %v\n\n", t.name, t.command)
-		for _, curve := range []struct {
-			about string
-			sizes []int
-			run   func(size int) (float64, error)
-		}{
-			{"start in ms, by reminders", []int{0, 1000, 10_000, 100_000}, func(n int) (float64, error) { return startWith(n)(b, t) }},
-			{"adds a second, one at a time, by reminders", []int{0, 1000, 10_000, 100_000}, func(n int) (float64, error) { return addsWith(n, 1)(b, t) }},
-			{"start in ms, by events in the journal", []int{0, 10_000, 100_000, 1_000_000, 5_000_000}, func(n int) (float64, error) { return b.startAfter(t, n) }},
-		} {
-			var figures []float64
-			for _, n := range curve.sizes {
-				var runs []float64
-				for range b.rounds {
-					figure, err := curve.run(n)
-					if err != nil {
-						return fmt.Errorf("%s, %d: %w", curve.about, n, err)
-					}
-					runs = append(runs, figure)
-				}
-				figures = append(figures, median(runs))
-				fmt.Fprintf(out, "%12d  %s\n", n, spread(runs, ""))
-			}
-			fmt.Fprintln(out, asciigraph.Plot(figures, asciigraph.Height(8), asciigraph.Width(60), asciigraph.LowerBound(0), asciigraph.Caption(curve.about)))
-			fmt.Fprintln(out)
-		}
-	}
-	return nil
-}
-
-// startAfter is the start of a server on a journal with so many events.
-func (b *bench) startAfter(t *target, events int) (float64, error) {
-	dir, err := b.journalWith(t, events)
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	return in(t, dir, func(_ *client, took time.Duration) (float64, error) { return took.Seconds() * 1000, nil })
 }
