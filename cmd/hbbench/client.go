@@ -22,10 +22,12 @@ type target struct {
 	command []string
 }
 
-// ownServer builds this project's server.
+// ownServer builds this project's server as the README says.
 func ownServer(dir string) ([]string, error) {
 	binary := filepath.Join(dir, "heartbeat-mcpl")
-	out, err := exec.Command("go", "build", "-o", binary, "heartbeat-mcpl/cmd/heartbeat-mcpl").CombinedOutput()
+	build := exec.Command("go", "build", "-o", binary, "heartbeat-mcpl/cmd/heartbeat-mcpl")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("build the server: %w: %s", err, out)
 	}
