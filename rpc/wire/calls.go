@@ -27,7 +27,7 @@ type callTable struct {
 	late    map[string]func(Answer)
 	order   []string // of late, oldest first
 	closed  bool
-	expired func(id string) // lets jsonrpc2 forget the call
+	settled func(id string) // lets jsonrpc2 forget the call
 }
 
 type openCall struct {
@@ -63,12 +63,12 @@ func (t *callTable) expire(id string) {
 		t.order = t.order[1:]
 	}
 	t.mu.Unlock()
-	t.expired(id)
+	t.settled(id)
 	c.answer(Answer{NoAnswer: true})
 }
 
-// settle takes the peer's answer to a call. known: it was one of ours; open: jsonrpc2 waits for it still.
-func (t *callTable) settle(id string, a Answer) (known, open bool) {
+// settle takes the peer's answer to a call; false: it is none of ours.
+func (t *callTable) settle(id string, a Answer) bool {
 	t.mu.Lock()
 	c, open := t.open[id]
 	answer, late := t.late[id]
@@ -79,11 +79,12 @@ func (t *callTable) settle(id string, a Answer) (known, open bool) {
 	case open:
 		c.timer.Stop()
 		c.answer(a)
+		t.settled(id)
 	case late:
 		a.Late = true
 		answer(a)
 	}
-	return open || late, open
+	return open || late
 }
 
 func (t *callTable) forget(id string) {

@@ -1,7 +1,7 @@
 // Package wire owns one conversation in JSON-RPC 2.0, one message a line, over any reader and writer. It knows nothing of
-// MCP. sourcegraph/jsonrpc2 makes our calls to the peer; what the peer sends is read by a stream of ours ([stream]), because
-// a bad line must never end the conversation, ids come back byte for byte, and a peer that does not read must cost bounded
-// memory (SPEC 8.7, 8.8).
+// MCP. sourcegraph/jsonrpc2 makes our calls to the peer ([callStream]); what the peer sends is read by a stream of ours
+// ([stream]), because a bad line must never end the conversation, ids come back byte for byte, and a peer that does not read
+// must cost bounded memory (SPEC 8.7, 8.8).
 //
 // Start with [New] and [Conn.Run]. The [Handler] is called in the order of the input and must not block; answers are given
 // through [Reply] from anywhere, and never block either.
@@ -68,10 +68,12 @@ type Conn struct {
 	o      Options
 	h      Handler
 	out    *output
-	stream *stream
-	rpc    *jsonrpc2.Conn
+	stream *stream // what the peer sends
 
-	calls    callTable
+	rpc        *jsonrpc2.Conn // our calls to it
+	callStream *callStream
+	calls      callTable
+
 	requests sync.WaitGroup // peer's requests without an answer yet
 	ready    chan struct{}  // closed when Run has begun and calls can be sent
 }
@@ -81,16 +83,17 @@ func New(in io.Reader, out io.Writer, h Handler, o Options) *Conn {
 	o = o.withDefaults()
 	c := &Conn{o: o, h: h, ready: make(chan struct{})}
 	c.out = newOutput(out, o)
-	c.stream = newStream(in, c.out, o, &c.calls)
+	c.callStream = newCallStream(c.out)
+	c.calls.settled = c.callStream.settled
+	c.stream = newStream(in, c.out, o, &c.calls, c.callStream.closed)
 	c.stream.dispatch = c.dispatch
-	c.calls.expired = c.stream.settled
 	return c
 }
 
 // Run serves until the input ends, the peer is gone ([ErrPeerGone]) or ctx is done. At the end of the input it waits until every
 // request has its answer queued. Whatever it returns, [Conn.Drain] must follow: until then answers are still sent.
 func (c *Conn) Run(ctx context.Context) error {
-	c.rpc = jsonrpc2.NewConn(context.WithoutCancel(ctx), c.stream, nil, jsonrpc2.SetLogger(quiet{c.o.Log}))
+	c.rpc = jsonrpc2.NewConn(context.WithoutCancel(ctx), c.callStream, nil, jsonrpc2.SetLogger(quiet{c.o.Log}))
 	close(c.ready)
 	go c.stream.read()
 	select {
@@ -147,7 +150,7 @@ func (c *Conn) Call(method string, params any, limit time.Duration, answer func(
 	}
 	id := c.calls.begin(limit, answer)
 	line := slices.Concat([]byte(`{"jsonrpc":"2.0","id":"`+id+`","method":"`+method+`","params":`), raw, []byte("}\n"))
-	if err := c.stream.send(c.rpc, method, id, line); err != nil {
+	if err := c.callStream.call(c.rpc, method, id, line); err != nil {
 		c.calls.forget(id)
 		return errors.Join(ErrClosed, err)
 	}

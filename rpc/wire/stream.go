@@ -3,13 +3,11 @@ package wire
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"github.com/sourcegraph/jsonrpc2"
@@ -19,37 +17,26 @@ import (
 
 // stream reads the peer's lines and hands on what is in them: requests and notifications to the handler, responses to the
 // table of our calls. What is neither it answers itself, or drops, and reads on.
-//
-// It is jsonrpc2's object stream as well, for our calls alone: jsonrpc2 writes a call through it, and reads from it which
-// calls have been settled. The peer's requests go past jsonrpc2, which would decode each of them three times.
 type stream struct {
 	in       *bufio.Reader
 	out      *output
 	o        Options
 	calls    *callTable
 	dispatch func(method string, params, id json.RawMessage) // id is nil for a notification; must not block
+	closed   <-chan struct{}                                 // closed when the conversation is over
 
-	forget chan string   // ids of calls that jsonrpc2 shall forget
-	ended  chan struct{} // closed when the input has ended and all of it was handed on
-	closed chan struct{} // closed by Close
-
+	ended chan struct{} // closed when the input has ended and all of it was handed on
 	slots chan struct{} // one for each request without an answer
-
-	closing sync.Once
-
-	calling sync.Mutex
-	call    []byte // under calling: the line of the call that jsonrpc2 is writing
 }
 
 // mostUnanswered is how many requests may be without an answer before the next is read: what their answers take is
 // bounded then.
 const mostUnanswered = 256
 
-func newStream(in io.Reader, out *output, o Options, calls *callTable) *stream {
+func newStream(in io.Reader, out *output, o Options, calls *callTable, closed <-chan struct{}) *stream {
 	return &stream{
-		in: bufio.NewReaderSize(in, 64<<10), out: out, o: o, calls: calls,
-		forget: make(chan string, 64), ended: make(chan struct{}), closed: make(chan struct{}),
-		slots: make(chan struct{}, mostUnanswered),
+		in: bufio.NewReaderSize(in, 64<<10), out: out, o: o, calls: calls, closed: closed,
+		ended: make(chan struct{}), slots: make(chan struct{}, mostUnanswered),
 	}
 }
 
@@ -172,12 +159,8 @@ func (s *stream) response(m message) {
 	if raw := m.err; raw != nil && string(raw) != "null" {
 		a = Answer{Err: errorOf(raw)}
 	}
-	known, open := s.calls.settle(id, a)
-	if !known {
+	if !s.calls.settle(id, a) {
 		s.o.Log.Debug("a response to no call of this server is dropped", "id", id)
-	}
-	if open {
-		s.settled(id)
 	}
 }
 
@@ -227,44 +210,6 @@ func (s *stream) putError(id json.RawMessage, code int64, why string) {
 
 // answered makes room for the next request.
 func (s *stream) answered() { <-s.slots }
-
-// send has jsonrpc2 write a call of ours, whose line is given. What jsonrpc2 would make of its params (it escapes them for
-// HTML) is spared them.
-func (s *stream) send(rpc *jsonrpc2.Conn, method, id string, line []byte) error {
-	s.calling.Lock()
-	defer s.calling.Unlock()
-	s.call = line
-	_, err := rpc.DispatchCall(context.Background(), method, nil, jsonrpc2.PickID(jsonrpc2.ID{Str: id, IsString: true}))
-	return err
-}
-
-// WriteObject queues the call that jsonrpc2 is writing; [stream.send] holds its line, and lets no other in between.
-func (s *stream) WriteObject(any) error { return s.out.put(s.call) }
-
-// settled has jsonrpc2 forget a call.
-func (s *stream) settled(id string) {
-	select {
-	case s.forget <- id:
-	case <-s.closed:
-	}
-}
-
-// ReadObject tells jsonrpc2 of the next call that was settled, with a response that says no more: the call's answer went
-// another way.
-func (s *stream) ReadObject(v any) error {
-	select {
-	case id := <-s.forget:
-		return json.Unmarshal([]byte(`{"jsonrpc":"2.0","id":"`+id+`","result":null}`), v)
-	case <-s.closed:
-		return io.EOF
-	}
-}
-
-// Close ends the stream: jsonrpc2 calls it.
-func (s *stream) Close() error {
-	s.closing.Do(func() { close(s.closed) })
-	return nil
-}
 
 var errLong = errors.New("the line is too long")
 

@@ -368,7 +368,7 @@ func FuzzStream(f *testing.F) {
 // BenchmarkLine takes one request's line apart.
 func BenchmarkLine(b *testing.B) {
 	line := []byte(`{"jsonrpc":"2.0","id":17,"method":"tools/call","params":{"name":"reminder_add","arguments":{"message":"Look at the build: is it green?","inSeconds":90000}}}`)
-	s := newStream(nil, nil, Options{}, nil)
+	s := newStream(nil, nil, Options{}, nil, nil)
 	s.dispatch = func(string, json.RawMessage, json.RawMessage) { s.answered() }
 	b.SetBytes(int64(len(line)))
 	b.ReportAllocs()
