@@ -115,7 +115,7 @@ func (s *Store) Commit(now int64) error {
 	}
 	nothingNew := len(s.fresh) == 0
 	s.backlog = append(s.backlog, s.fresh...)
-	s.fresh = s.fresh[:0]
+	s.fresh = emptied(s.fresh)
 	if len(s.backlog) == 0 {
 		return nil
 	}
@@ -134,12 +134,21 @@ func (s *Store) Commit(now int64) error {
 		s.o.Log.Info("saved: the journal can be written again, and holds everything that was in memory only", "events", len(s.backlog))
 		s.saveErr = nil
 	}
-	clear(s.backlog)
-	s.backlog = s.backlog[:0]
+	s.backlog = emptied(s.backlog)
 	if s.covered > 0 {
 		s.retain(now)
 	}
 	return nil
+}
+
+// emptied is a list that is used again, unless it grew large: an import has many events at once.
+func emptied(events []journal.Event) []journal.Event {
+	const mostKept = 1024
+	if cap(events) > mostKept {
+		return nil
+	}
+	clear(events)
+	return events[:0]
 }
 
 func (s *Store) recordSnapshot(now int64) {
