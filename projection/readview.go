@@ -177,7 +177,9 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 		return r, 0, errors.New(strings.Join(problems, "; "))
 	}
 	if raw, ok := members["journalIndex"]; ok {
-		_ = json.Unmarshal(raw, &index) // ours, and only a hint
+		if n, err := strconv.ParseUint(string(raw), 10, 64); err == nil { // ours, and only a hint
+			index = n
+		}
 		delete(members, "journalIndex")
 	}
 	r = Reminder{ID: *id, Message: *message, FireAt: *fireAt, CreatedAt: now}
