@@ -425,7 +425,7 @@ func (e *Engine) statusData() *rawjson.Object {
 	var nextIn, nextAt any
 	next, active := e.nextBeat()
 	if active {
-		nextIn, nextAt = float64(max(0, next-now))/1000, projection.Instant(next)
+		nextIn, nextAt = float64(max(0, next-now))/1000, text.Protocol(next)
 	} else {
 		status = "paused"
 	}
@@ -451,14 +451,14 @@ func reminderData(r *projection.Reminder) *rawjson.Object {
 	if d.Left > 0 {
 		left = d.Left
 	}
-	return new(rawjson.Object).Put("id", r.ID).Put("message", r.Message).Put("createdAt", projection.Instant(r.CreatedAt)).
-		Put("fireAt", projection.Instant(r.FireAt)).Put("everySeconds", every).Put("cron", orNull(d.Cron)).
+	return new(rawjson.Object).Put("id", r.ID).Put("message", r.Message).Put("createdAt", text.Protocol(r.CreatedAt)).
+		Put("fireAt", text.Protocol(r.FireAt)).Put("everySeconds", every).Put("cron", orNull(d.Cron)).
 		Put("until", projection.Instant(d.Until)).Put("remaining", left)
 }
 
 func refusalData(r *projection.Reminder) any {
 	if a := r.Attempt; a != nil && a.Outcome != projection.Pending {
-		return new(rawjson.Object).Put("reason", a.Reason).Put("at", projection.Instant(a.At))
+		return new(rawjson.Object).Put("reason", a.Reason).Put("at", text.Protocol(a.At))
 	}
 	return nil
 }

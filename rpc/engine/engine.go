@@ -29,7 +29,7 @@ const (
 	trimEvery    = time.Hour
 	flushSpacing = 100 * time.Millisecond // between two writings of the views (SPEC 2.3: up to 200 ms behind)
 	flushShare   = 4                      // the writing takes one in so many of the time at most: beyond 40 ms a writing they fall further behind
-	lookSpacing  = time.Millisecond       // between two looks at the files, in which no person edits one
+	lookSpacing  = time.Millisecond       // between two looks at the files while one call follows the other without a pause
 )
 
 // Host is the connection that wakes are pushed on.
@@ -81,6 +81,7 @@ type Engine struct {
 	lastWork time.Time // of the last writing's begin
 	nextWork time.Time // when the next writing may begin
 	lastLook time.Time // at the files
+	idled    bool      // nothing waited since then: who calls next may have edited one
 	timer    *time.Timer
 	changes  changes
 	letters  letters
@@ -156,6 +157,7 @@ func (e *Engine) Run(ctx context.Context, reason func() string) error {
 // turn waits for something to do and does all of it.
 func (e *Engine) turn(ctx context.Context) {
 	e.timer.Reset(e.untilNext())
+	e.idled = e.idled || len(e.inbox) == 0
 	select {
 	case f := <-e.inbox:
 		f()
@@ -336,8 +338,8 @@ func (e *Engine) record(bodies ...journal.Body) {
 
 // lookAtFiles takes in edits before a call is answered.
 func (e *Engine) lookAtFiles() {
-	if time.Since(e.lastLook) >= lookSpacing {
-		e.lastLook = time.Now()
+	if e.idled || time.Since(e.lastLook) >= lookSpacing {
+		e.idled, e.lastLook = false, time.Now()
 		e.takeInEdits()
 	}
 }

@@ -854,3 +854,40 @@ func TestWakeHistoryTellsWhatHappenedNewestFirst(t *testing.T) {
 		}
 	})
 }
+
+func TestTimeZeroIsATimeInReplies(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.stop()
+		if err := os.RemoveAll(filepath.Join(r.dir, "journal")); err != nil {
+			t.Fatal(err)
+		}
+		r.write("reminders.json", `[{"id":"a","message":"m","createdAt":0,"fireAt":0,"everySeconds":null}]`)
+		r.start()
+		for _, tool := range []string{"reminder_list", "get_context"} {
+			reply := r.call(tool, "")
+			validated(t, tool, reply)
+			if !strings.Contains(string(reply.Structured), `"1970-01-01T00:00:00.000Z"`) {
+				t.Errorf("%s: %s", tool, reply.Structured)
+			}
+		}
+	})
+}
+
+// TestEditIsSeenByTheNextCall: however soon after a reply somebody edits, in fake time in the same instant.
+func TestEditIsSeenByTheNextCall(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for _, id := range []string{"one", "other", "third"} {
+			r.pass(time.Second) // no view is being written
+			r.call("heartbeat_status", "")
+			r.write("reminders.json", `[{"id":"`+id+`","message":"m","createdAt":1,"fireAt":4000000000000,"everySeconds":null}]`)
+			r.says("reminder_list", id)
+		}
+	})
+}
+
+func (r *rig) write(name, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}

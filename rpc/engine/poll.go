@@ -250,11 +250,11 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 		return refusal(err)
 	}
 	now, config := e.now(), e.state().Config
-	due, active := e.dueBeat()
-	if !active {
-		due = 0
+	var nextBeat any
+	if due, active := e.dueBeat(); active {
+		nextBeat = text.Protocol(due)
 	}
-	beat := new(rawjson.Object).Put("interval_seconds", float64(config.IntervalMs)/1000).Put("paused", config.Paused).Put("next_at", projection.Instant(due))
+	beat := new(rawjson.Object).Put("interval_seconds", float64(config.IntervalMs)/1000).Put("paused", config.Paused).Put("next_at", nextBeat)
 	next, waiting := []*rawjson.Object{}, 0
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		if r.FireAt <= now {
@@ -265,7 +265,7 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 			if r.EveryMs > 0 {
 				every = float64(r.EveryMs) / 1000
 			}
-			next = append(next, new(rawjson.Object).Put("id", r.ID).Put("title", titleOf(r)).Put("at", projection.Instant(r.FireAt)).Put("repeats_every_seconds", every))
+			next = append(next, new(rawjson.Object).Put("id", r.ID).Put("title", titleOf(r)).Put("at", text.Protocol(r.FireAt)).Put("repeats_every_seconds", every))
 		}
 		return r.FireAt <= now || len(next) < 3
 	})
