@@ -266,12 +266,16 @@ func (s *Store) Flush(now int64) {
 	}
 }
 
-// Close writes the stop event and the views and lets the journal go (SPEC 1.4).
+// Close takes in the last edits, writes the stop event and the views and lets the journal go (SPEC 1.4).
 func (s *Store) Close(now int64, reason string) error {
 	s.closing = true
+	s.TakeInEdits(now)
 	s.Record(now, &journal.Stop{PID: s.o.PID, Reason: reason})
 	err := s.Commit(now)
 	s.Flush(now)
+	if len(s.fresh) > 0 { // somebody edited a view just now
+		err = s.Commit(now)
+	}
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
 	}

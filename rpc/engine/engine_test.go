@@ -891,3 +891,16 @@ func (r *rig) write(name, text string) {
 		r.t.Fatal(err)
 	}
 }
+
+func TestEditJustBeforeTheEndIsInTheJournal(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.pass(time.Second)
+		r.write("config.json", `{"intervalSeconds":60,"paused":3}`)
+		r.stop()
+		edits := r.events(journal.KindConfigure)
+		if len(edits) != 1 || *edits[0].Body.(*journal.Configure).IntervalMs != 60_000 {
+			t.Errorf("got %+v", edits)
+		}
+		r.start()
+	})
+}
