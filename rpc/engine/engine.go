@@ -163,7 +163,7 @@ func (e *Engine) turn(ctx context.Context) {
 		f()
 	case <-e.timer.C:
 	case <-e.flushed:
-		e.ended()
+		e.flushEnded()
 	case <-ctx.Done():
 		return
 	}
@@ -246,12 +246,12 @@ func (e *Engine) flush() {
 func (e *Engine) endFlush() {
 	if e.flushing {
 		<-e.flushed
-		e.ended()
+		e.flushEnded()
 	}
 }
 
-// ended takes in that a writing of the views is over.
-func (e *Engine) ended() {
+// flushEnded takes in that a writing of the views is over.
+func (e *Engine) flushEnded() {
 	e.flushing = false
 	e.nextWork = e.lastWork.Add(max(flushSpacing, flushShare*time.Since(e.lastWork)))
 	e.store.EndFlush()
