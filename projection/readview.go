@@ -334,13 +334,11 @@ func objectOf(members map[string]json.RawMessage) []byte {
 	if len(members) == 0 {
 		return nil
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(members); err != nil {
+	object, err := rawjson.Append(nil, members)
+	if err != nil {
 		return nil // the values were parsed a moment ago
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return object
 }
 
 func numberIn(raw json.RawMessage) (float64, error) {

@@ -157,7 +157,13 @@ func (w *objectWriter) raw(name string, value []byte) {
 }
 
 func (w *objectWriter) extra(object []byte) {
-	members := membersOf(object)
+	if len(object) == 0 {
+		return
+	}
+	members, err := objectMembers(object)
+	if err != nil {
+		return // it was an object when it was taken in
+	}
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		var value bytes.Buffer
 		if json.Indent(&value, members[name], w.indent, "  ") == nil {
@@ -171,17 +177,6 @@ func (w *objectWriter) close() {
 		w.b = append(append(w.b, '\n'), w.indent[2:]...)
 	}
 	w.b = append(w.b, '}')
-}
-
-func membersOf(object []byte) map[string]json.RawMessage {
-	if len(object) == 0 {
-		return nil
-	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(object, &members) != nil {
-		return nil
-	}
-	return members
 }
 
 // seconds is a length in milliseconds as JSON seconds, exact and without an exponent.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,14 +172,15 @@ func (j *jsonFile) parse(data []byte) error {
 	if j.members == nil {
 		return errors.New("it is null")
 	}
-	members, _ := rawjson.Members(data)
-	for _, m := range members {
-		if slices.Contains(j.names, m.Name) {
-			return fmt.Errorf("%q is there twice", m.Name)
+	var twice error
+	rawjson.Each(data, func(name []byte, value json.RawMessage) {
+		if slices.Contains(j.names, string(name)) {
+			twice = cmp.Or(twice, fmt.Errorf("%q is there twice", name))
+			return
 		}
-		j.names, j.members[m.Name] = append(j.names, m.Name), m.Value
-	}
-	return nil
+		j.names, j.members[string(name)] = append(j.names, string(name)), value
+	})
+	return twice
 }
 
 func (j *jsonFile) set(name string, value any) error {

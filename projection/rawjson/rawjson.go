@@ -8,12 +8,6 @@ import (
 	"strings"
 )
 
-// Member is one member of an object.
-type Member struct {
-	Name  string
-	Value json.RawMessage
-}
-
 // Each gives an object's members to f in their order, names given twice included; false where the text is no object. name is
 // f's until it returns.
 func Each(text []byte, f func(name []byte, value json.RawMessage)) (isObject bool) {
@@ -55,14 +49,6 @@ func Items(text []byte, f func(value json.RawMessage)) (isArray bool) {
 func IsObject(text []byte) bool {
 	i := space(text, 0)
 	return i < len(text) && text[i] == '{'
-}
-
-// Members are an object's members in their order, names given twice included; false where the text is no object.
-func Members(text []byte) (members []Member, isObject bool) {
-	isObject = Each(text, func(name []byte, value json.RawMessage) {
-		members = append(members, Member{string(name), value})
-	})
-	return members, isObject
 }
 
 // Get is the last value of that name in an object, nil where there is none.
