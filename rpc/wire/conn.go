@@ -144,7 +144,7 @@ func (c *Conn) Call(method string, params any, limit time.Duration, answer func(
 	if c.out.waiting() > c.o.MaxPending {
 		return ErrBackpressure
 	}
-	raw, err := encode(params)
+	raw, err := rawjson.Append(nil, params)
 	if err != nil {
 		return err
 	}
@@ -159,20 +159,20 @@ func (c *Conn) Call(method string, params any, limit time.Duration, answer func(
 
 // Notify sends a notification.
 func (c *Conn) Notify(method string, params any) error {
-	return c.write(map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
-}
-
-// Answer answers a request that was held ([Reply.Hold]).
-func (c *Conn) Answer(id json.RawMessage, result any) error {
-	return c.write(map[string]any{"jsonrpc": "2.0", "id": id, "result": result})
-}
-
-func (c *Conn) write(message any) error {
-	line, err := encode(message)
+	line, err := rawjson.Append(nil, map[string]any{"jsonrpc": "2.0", "method": method, "params": params})
 	if err != nil {
 		return err
 	}
 	return c.out.put(append(line, '\n'))
+}
+
+// Answer answers a request that was held ([Reply.Hold]).
+func (c *Conn) Answer(id json.RawMessage, result any) error {
+	line, err := appendResponse(nil, id, "result", result)
+	if err != nil {
+		return err
+	}
+	return c.out.put(line)
 }
 
 // dispatch hands a request or notification to the Handler.
@@ -215,7 +215,7 @@ func (r *Reply) Result(v any) {
 func (r *Reply) Error(code int64, message string, data any) {
 	e := &jsonrpc2.Error{Code: code, Message: message}
 	if data != nil {
-		if raw, err := encode(data); err == nil {
+		if raw, err := rawjson.Append(nil, data); err == nil {
 			e.Data = (*json.RawMessage)(&raw)
 		}
 	}
@@ -238,13 +238,10 @@ func (r *Reply) send(name string, value any) error {
 			lines.Put(buffer)
 		}
 	}()
-	line := append(append((*buffer)[:0], `{"jsonrpc":"2.0","id":`...), r.id...)
-	line = append(append(append(line, `,"`...), name...), `":`...)
-	line, err := rawjson.Append(line, value)
+	line, err := appendResponse((*buffer)[:0], r.id, name, value)
 	if err != nil {
 		return err
 	}
-	line = append(line, "}\n"...)
 	*buffer = line
 	if r.finish() {
 		_ = r.c.out.put(line) // after the end there is nobody to tell
@@ -273,9 +270,12 @@ func (r *Reply) Hold() json.RawMessage {
 	return r.id
 }
 
-// encode is JSON without the escapes that only HTML needs.
-func encode(v any) ([]byte, error) {
-	return rawjson.Append(nil, v)
+// appendResponse adds the line of a response: name is "result" or "error".
+func appendResponse(dst []byte, id json.RawMessage, name string, value any) ([]byte, error) {
+	dst = append(append(dst, `{"jsonrpc":"2.0","id":`...), id...)
+	dst = append(append(append(dst, `,"`...), name...), `":`...)
+	dst, err := rawjson.Append(dst, value)
+	return append(dst, "}\n"...), err
 }
 
 // quiet lets jsonrpc2 talk to our log; what it says concerns only developers.

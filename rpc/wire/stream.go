@@ -198,13 +198,9 @@ func (s *stream) refuseRequest(id json.RawMessage, why string) {
 }
 
 func (s *stream) putError(id json.RawMessage, code int64, why string) {
-	text, err := encode(&struct {
-		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
-		Error   jsonrpc2.Error  `json:"error"`
-	}{"2.0", id, jsonrpc2.Error{Code: code, Message: why}})
+	line, err := appendResponse(nil, id, "error", &jsonrpc2.Error{Code: code, Message: why})
 	if err == nil {
-		_ = s.out.put(append(text, '\n')) // after the end there is nobody to tell
+		_ = s.out.put(line) // after the end there is nobody to tell
 	}
 }
 
