@@ -97,46 +97,27 @@ type Status struct {
 
 // String is the line of SPEC 5.1.
 func (s Status) String() string {
-	said := make([]byte, 0, 512)
-	say := func(name string, values ...string) {
-		said = append(append(said, " | "...), name...)
-		for _, v := range values {
-			said = append(said, v...)
-		}
-	}
-	standing := "Heartbeat ACTIVE"
-	switch {
-	case s.Config.Cleared:
-		standing = "Heartbeat NOT SET"
-	case s.Config.Paused:
-		standing = "Heartbeat PAUSED"
-	}
-	said = append(said, standing...)
-	say("mode=", s.Mode)
-	if !s.Config.Cleared {
-		say("interval=", Seconds(s.Config.IntervalMs), "s (", strconv.FormatFloat(float64(s.Config.IntervalMs)/3600e3, 'f', 2, 64), "h)")
-	}
-	if !s.Config.Cleared && !s.Config.Paused {
-		say("next in ", In(s.NextMs, s.NowMs))
-	}
-	say("reminders=", strconv.Itoa(s.Reminders))
-	if s.Blocked == "" {
-		say("delivery=ok")
-	} else {
-		say("delivery=BLOCKED (", s.Blocked, ")")
+	mode, reminders, delivery := "mode="+s.Mode, "reminders="+strconv.Itoa(s.Reminders), "delivery=ok"
+	if s.Blocked != "" {
+		delivery = "delivery=BLOCKED (" + s.Blocked + ")"
 	}
 	if s.Config.Cleared {
-		return string(said)
+		return strings.Join([]string{"Heartbeat NOT SET", mode, reminders, delivery}, " | ")
 	}
-	say("message=", Quote(s.Config.Message))
+	standing, next := "Heartbeat ACTIVE", " | next in "+In(s.NextMs, s.NowMs)
+	if s.Config.Paused {
+		standing, next = "Heartbeat PAUSED", ""
+	}
+	hours := strconv.FormatFloat(float64(s.Config.IntervalMs)/3600e3, 'f', 2, 64)
+	line := standing + " | " + mode + " | interval=" + Seconds(s.Config.IntervalMs) + "s (" + hours + "h)" + next +
+		" | " + reminders + " | " + delivery + " | message=" + Quote(s.Config.Message)
 	if s.Config.Active != "" {
-		say("hours=", s.Config.Active)
+		line += " | hours=" + s.Config.Active
 	}
 	if s.Beats.Taken > 0 {
-		say("taken=", strconv.FormatInt(s.Beats.Taken, 10))
-		say("last=", Agent(s.Beats.LastMs, s.Zone))
+		line += " | taken=" + strconv.FormatInt(s.Beats.Taken, 10) + " | last=" + Agent(s.Beats.LastMs, s.Zone)
 	}
-	return string(said)
+	return line
 }
 
 // ReminderSet is the reply to reminder_add (SPEC 5.4).
