@@ -2,7 +2,8 @@ package recovery
 
 import (
 	"errors"
-	"io"
+	"os"
+	"sync/atomic"
 
 	"heartbeat-mcpl/projection"
 )
@@ -22,7 +23,8 @@ func (s *Store) BeginFlush(now int64) func() {
 	}
 	j := &flushJob{
 		views: [2]*view{s.config, s.reminders}, config: s.state.Config, ref: s.viewRef(), index: s.viewIndex(),
-		digest: s.state.RemindersDigest(), writeConfig: writeConfig, writeReminders: writeReminders,
+		digest: s.state.RemindersDigest(), appends: &s.appends,
+		writeConfig: writeConfig, writeReminders: writeReminders,
 	}
 	if writeReminders {
 		j.all = s.state.Reminders()
@@ -91,6 +93,8 @@ type flushJob struct {
 	digest projection.Digest
 	all    []*projection.Reminder
 
+	appends *atomic.Uint64 // to the journal, meanwhile
+
 	writeConfig    bool
 	writeReminders bool
 
@@ -103,7 +107,9 @@ type flushJob struct {
 func (j *flushJob) run() {
 	config, reminders := j.views[0], j.views[1]
 	if j.writeReminders {
-		j.remindersErr = j.write(reminders, func(out io.Writer) error { return projection.WriteReminders(out, j.all, j.index) })
+		j.remindersErr = j.write(reminders, func(f *os.File) error {
+			return projection.WriteReminders(newPacedFile(f, j.appends), j.all, j.index)
+		})
 	}
 	if !j.writeConfig || j.overtaken || j.remindersErr != nil {
 		return
@@ -112,7 +118,7 @@ func (j *flushJob) run() {
 	j.configDone = !j.overtaken
 }
 
-func (j *flushJob) write(v *view, content func(io.Writer) error) error {
+func (j *flushJob) write(v *view, content func(*os.File) error) error {
 	if v.changed() {
 		j.overtaken = true
 		return nil

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -58,6 +59,7 @@ type Store struct {
 	backlog []journal.Event // recorded before, not appended yet
 	saveErr error           // why the backlog is not saved
 	failed  time.Time       // when the last append failed
+	appends atomic.Uint64   // begun since the start; for the flush in flight to see
 
 	config         *view
 	reminders      *view
@@ -122,6 +124,7 @@ func (s *Store) Commit(now int64) error {
 	if s.saveErr != nil && nothingNew && time.Since(s.failed) < retryEvery {
 		return s.saveErr
 	}
+	s.appends.Add(1)
 	if err := s.log.Append(s.backlog); err != nil {
 		if s.saveErr == nil {
 			s.o.Log.Error("not saved: the journal cannot be written; what changed is in memory and is appended as soon as that works again", "err", err)

@@ -95,7 +95,7 @@ func (v *view) changed() bool {
 var errOvertaken = errors.New("it was changed meanwhile")
 
 // replace writes the file unless somebody else changed it, which is looked for until just before the rename (SPEC 2.6).
-func (v *view) replace(content func(io.Writer) error) error {
+func (v *view) replace(content func(*os.File) error) error {
 	return v.put(content, func() error {
 		if v.changed() {
 			return errOvertaken
@@ -109,15 +109,15 @@ func (v *view) replace(content func(io.Writer) error) error {
 func (v *view) write(data []byte) error { return v.put(whole(data), func() error { return nil }) }
 
 // whole is the content of a file as it stands.
-func whole(data []byte) func(io.Writer) error {
-	return func(out io.Writer) error {
+func whole(data []byte) func(*os.File) error {
+	return func(out *os.File) error {
 		_, err := out.Write(data)
 		return err
 	}
 }
 
 // put replaces the file; last is asked just before the rename, and an error of it leaves the file as it is.
-func (v *view) put(content func(io.Writer) error, last func() error) error {
+func (v *view) put(content func(*os.File) error, last func() error) error {
 	dir := filepath.Dir(v.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return cause(err)
@@ -127,7 +127,7 @@ func (v *view) put(content func(io.Writer) error, last func() error) error {
 		return cause(err)
 	}
 	defer f.Cleanup()
-	if err := content(f); err != nil {
+	if err := content(f.File); err != nil {
 		return cause(err)
 	}
 	info, err := f.Stat()

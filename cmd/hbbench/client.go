@@ -192,32 +192,33 @@ func (c *client) answer(answer chan []byte) ([]byte, error) {
 	}
 }
 
-// many keeps so many requests outstanding until n were answered, and says how long that took.
-func (c *client) many(n, outstanding int, name, arguments string) (time.Duration, error) {
+// times asks for so many calls.
+func times(n int) func(sent int) bool { return func(sent int) bool { return sent < n } }
+
+// many keeps so many requests outstanding for as long as more says so, until each is answered. It returns how many there were
+// and how long that took.
+func (c *client) many(more func(sent int) bool, outstanding int, name, arguments string) (n int, took time.Duration, err error) {
 	begun := time.Now()
 	answers := make(chan chan []byte, outstanding)
-	failed := make(chan error, 1)
+	failed := make(chan struct{})
 	go func() {
 		defer close(answers)
-		for range n {
-			answers <- c.tool(name, arguments)
+		for sent := 0; more(sent); sent++ {
+			select {
+			case answers <- c.tool(name, arguments):
+			case <-failed:
+				return
+			}
 		}
 	}()
 	for answer := range answers {
 		if err := c.await(answer); err != nil {
-			select {
-			case failed <- err:
-			default:
-			}
-			break
+			close(failed)
+			return n, time.Since(begun), err
 		}
+		n++
 	}
-	select {
-	case err := <-failed:
-		return 0, err
-	default:
-		return time.Since(begun), nil
-	}
+	return n, time.Since(begun), nil
 }
 
 // end closes stdin and waits.

@@ -139,14 +139,14 @@ func memoryWith(reminders int) func(*bench, *target) (float64, error) {
 func statusCPU(b *bench, t *target) (float64, error) {
 	const calls = 20_000
 	return b.with(t, 0, func(c *client, _ time.Duration) (float64, error) {
-		if _, err := c.many(2000, 64, "heartbeat_status", `{}`); err != nil { // both are warm then
+		if _, _, err := c.many(times(2000), 64, "heartbeat_status", `{}`); err != nil { // both are warm then
 			return 0, err
 		}
 		before, err := c.cpu()
 		if err != nil {
 			return 0, err
 		}
-		if _, err := c.many(calls, 64, "heartbeat_status", `{}`); err != nil {
+		if _, _, err := c.many(times(calls), 64, "heartbeat_status", `{}`); err != nil {
 			return 0, err
 		}
 		after, err := c.cpu()
@@ -154,20 +154,19 @@ func statusCPU(b *bench, t *target) (float64, error) {
 	})
 }
 
-// addsWith measures for about two seconds.
+// addsWith measures for two seconds: long enough for views to be written meanwhile.
 func addsWith(reminders, outstanding int) func(*bench, *target) (float64, error) {
+	const measured = 2 * time.Second
 	return func(b *bench, t *target) (float64, error) {
 		return b.with(t, reminders, func(c *client, _ time.Duration) (float64, error) {
 			if err := c.open(); err != nil {
 				return 0, err
 			}
-			n := 8 * outstanding
-			took, err := c.many(n, outstanding, "reminder_add", addArguments)
-			if err != nil {
+			if _, _, err := c.many(times(8*outstanding), outstanding, "reminder_add", addArguments); err != nil {
 				return 0, err
 			}
-			n = min(50_000, max(outstanding, int(2*float64(n)/took.Seconds())))
-			took, err = c.many(n, outstanding, "reminder_add", addArguments)
+			end := time.Now().Add(measured)
+			n, took, err := c.many(func(int) bool { return time.Now().Before(end) }, outstanding, "reminder_add", addArguments)
 			return float64(n) / took.Seconds(), err
 		})
 	}
@@ -255,7 +254,7 @@ func clientLimit(b *bench, _ *target) (float64, error) {
 	}
 	return in(t, b.dir, func(c *client, _ time.Duration) (float64, error) {
 		const calls = 50_000
-		took, err := c.many(calls, 64, "heartbeat_status", `{}`)
+		_, took, err := c.many(times(calls), 64, "heartbeat_status", `{}`)
 		return calls / took.Seconds(), err
 	})
 }

@@ -27,8 +27,7 @@ const (
 	tick         = time.Second            // how often the wall clock is looked at (SPEC 6.8)
 	lockPoll     = 250 * time.Millisecond // how often a held journal is tried again (SPEC 1.5)
 	trimEvery    = time.Hour
-	flushSpacing = 100 * time.Millisecond // between two writings of the views (SPEC 2.3: up to 200 ms behind)
-	flushShare   = 4                      // the writing takes one in so many of the time at most: beyond 40 ms a writing they fall further behind
+	flushSpacing = 100 * time.Millisecond // between the begins of two writings of the views (SPEC 2.3: up to 200 ms behind)
 	lookSpacing  = time.Millisecond       // between two looks at the files while one call follows the other without a pause
 )
 
@@ -78,7 +77,6 @@ type Engine struct {
 	clock    clock
 	flushed  chan struct{} // a writing of the views ended
 	flushing bool
-	lastWork time.Time // of the last writing's begin
 	nextWork time.Time // when the next writing may begin
 	lastLook time.Time // at the files
 	idled    bool      // nothing waited since then: who calls next may have edited one
@@ -235,7 +233,7 @@ func (e *Engine) flush() {
 	if work == nil {
 		return
 	}
-	e.flushing, e.lastWork = true, time.Now()
+	e.flushing, e.nextWork = true, time.Now().Add(flushSpacing)
 	go func() {
 		work()
 		e.flushed <- struct{}{}
@@ -253,7 +251,6 @@ func (e *Engine) endFlush() {
 // flushEnded takes in that a writing of the views is over.
 func (e *Engine) flushEnded() {
 	e.flushing = false
-	e.nextWork = e.lastWork.Add(max(flushSpacing, flushShare*time.Since(e.lastWork)))
 	e.store.EndFlush()
 }
 
