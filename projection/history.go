@@ -20,17 +20,18 @@ func (i Instant) AppendJSON(dst []byte) []byte {
 	if i == 0 {
 		return append(dst, "null"...)
 	}
-	return append(i.append(append(dst, '"')), '"')
+	return append(i.Append(append(dst, '"')), '"')
 }
 
 // String is the instant in RFC 3339, in UTC with milliseconds.
-func (i Instant) String() string { return string(i.append(nil)) }
+func (i Instant) String() string { return string(i.Append(nil)) }
 
-// append formats in two parts: of layouts, package time is quick with its own alone.
-func (i Instant) append(dst []byte) []byte {
+// Append adds the instant in RFC 3339, in UTC with milliseconds.
+func (i Instant) Append(dst []byte) []byte {
 	t := time.UnixMilli(int64(i)).UTC()
-	dst = bytes.TrimSuffix(t.AppendFormat(dst, time.RFC3339), []byte("Z"))
-	return t.AppendFormat(dst, ".000Z")
+	dst = bytes.TrimSuffix(t.AppendFormat(dst, time.RFC3339), []byte("Z")) // of layouts, package time is quick with its own alone
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(dst, '.', '0'+byte(ms/100), '0'+byte(ms/10%10), '0'+byte(ms%10), 'Z')
 }
 
 // Result says what became of a wake, or of one push of it.

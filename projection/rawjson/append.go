@@ -97,7 +97,7 @@ func appendList[T any](dst []byte, list []T) ([]byte, error) {
 func AppendText(dst []byte, text string) []byte {
 	dst = append(dst, '"')
 	for {
-		n := plain(text)
+		n := Plain(text)
 		dst, text = append(dst, text[:n]...), text[n:]
 		if text == "" {
 			return append(dst, '"')
@@ -112,9 +112,9 @@ func AppendText(dst []byte, text string) []byte {
 	}
 }
 
-// plain is how many bytes at a text's beginning stand for themselves in a JSON string. It looks at eight of them at once: a
+// Plain is how many bytes at a text's beginning stand for themselves in a JSON string. It looks at eight of them at once: a
 // byte's top bit is set by what is no ASCII, by what a subtraction takes below zero, and by what was made zero before it.
-func plain(text string) int {
+func Plain(text string) int {
 	const each, top = 0x0101010101010101, 0x8080808080808080
 	i := 0
 	for ; i+8 <= len(text); i += 8 {

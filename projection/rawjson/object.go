@@ -11,20 +11,39 @@ type Object struct{ text []byte }
 // firstSize holds most results without growing, in bytes.
 const firstSize = 1 << 10
 
-// Put adds a member, and returns o. The names of one object must differ. It panics when the value has no JSON, as only a
-// mistake in this program can have it.
+// Put adds a member, and returns o. The names of one object must differ, and need no escapes. It panics when the value has no
+// JSON, as only a mistake in this program can have it.
 func (o *Object) Put(name string, value any) *Object {
-	if o.text == nil {
-		o.text = append(make([]byte, 0, firstSize), '{')
-	} else {
-		o.text = append(o.text, ',')
-	}
-	text, err := Append(append(AppendText(o.text, name), ':'), value)
+	text, err := Append(o.begin(name), value)
 	if err != nil {
 		panic(fmt.Sprintf("rawjson: member %q: %v", name, err))
 	}
 	o.text = text
 	return o
+}
+
+// PutText is Put of a text, without an allocation.
+func (o *Object) PutText(name, value string) *Object {
+	o.text = AppendText(o.begin(name), value)
+	return o
+}
+
+// PutTextOrNull is PutText, with null for an empty text.
+func (o *Object) PutTextOrNull(name, value string) *Object {
+	if value == "" {
+		return o.Put(name, nil)
+	}
+	return o.PutText(name, value)
+}
+
+// begin is the object up to a member's value.
+func (o *Object) begin(name string) []byte {
+	if o.text == nil {
+		o.text = append(make([]byte, 0, firstSize), '{')
+	} else {
+		o.text = append(o.text, ',')
+	}
+	return append(append(append(o.text, '"'), name...), `":`...)
 }
 
 // JSON ends the object: nothing can be put into it any more.

@@ -49,7 +49,7 @@ func (s *Service) checkIn(arguments json.RawMessage) tools.Reply {
 		return refused(err)
 	}
 	a := projection.Agent{ID: args.Agent, Role: args.Role, Repo: args.Repo, Caps: args.Caps, Status: args.Status, TTLMs: args.TTL.Milliseconds(), Home: s.o.Home}
-	data := new(rawjson.Object).Put("agent_id", a.ID).Put("confirmed", args.Confirm).Put("ttl_seconds", a.TTLMs/1000)
+	data := new(rawjson.Object).PutText("agent_id", a.ID).Put("confirmed", args.Confirm).Put("ttl_seconds", a.TTLMs/1000)
 	if !args.Confirm {
 		return answered("Preview, nothing was announced: "+describe(a)+" would be announced to the mesh, and be stale after "+text.Seconds(a.TTLMs)+
 			" s without a mesh call. Call again with confirm true to check in.", notes, data.Put("stale_at", nil))
@@ -127,8 +127,8 @@ func (s *Service) list(arguments json.RawMessage) tools.Reply {
 			line += fmt.Sprintf(" (for %ds)", (now-a.StatusMs)/1000)
 		}
 		lines = append(lines, fmt.Sprintf("%s | seen %ds ago | stale %s", line, max(0, now-a.LastMs)/1000, text.Agent(a.StaleMs(), s.o.Zone)))
-		entries = append(entries, new(rawjson.Object).Put("agent_id", a.ID).Put("role", a.Role).Put("repo", a.Repo).Put("caps", append([]string{}, a.Caps...)).
-			Put("status", a.Status).Put("statusAgeSeconds", max(0, now-a.StatusMs)/1000).Put("checkedInAt", projection.Instant(a.SinceMs)).
+		entries = append(entries, new(rawjson.Object).PutText("agent_id", a.ID).PutText("role", a.Role).PutText("repo", a.Repo).Put("caps", append([]string{}, a.Caps...)).
+			PutText("status", a.Status).Put("statusAgeSeconds", max(0, now-a.StatusMs)/1000).Put("checkedInAt", projection.Instant(a.SinceMs)).
 			Put("lastSeen", projection.Instant(a.LastMs)).Put("staleAt", projection.Instant(a.StaleMs())))
 	}
 	if len(all) == 0 {
@@ -165,7 +165,7 @@ func (s *Service) send(arguments json.RawMessage) tools.Reply {
 	if err := s.o.Mesh.Send(letter, to); err != nil {
 		return failed(err)
 	}
-	return answered(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes, data.Put("id", letter.ID))
+	return answered(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes, data.PutText("id", letter.ID))
 }
 
 // recipients are the agents that an address means: one by its name, or all with a role or a capability, but the sender.
@@ -224,7 +224,7 @@ func (s *Service) inbox(arguments json.RawMessage) tools.Reply {
 	messages := []*rawjson.Object{}
 	for _, l := range unread[:min(limit, len(unread))] {
 		lines = append(lines, text.Letter(l, now, s.o.Zone))
-		messages = append(messages, new(rawjson.Object).Put("id", l.ID).Put("from", l.From).Put("text", l.Text).Put("sentAt", projection.Instant(l.SentMs)))
+		messages = append(messages, new(rawjson.Object).PutText("id", l.ID).PutText("from", l.From).PutText("text", l.Text).Put("sentAt", projection.Instant(l.SentMs)))
 	}
 	switch {
 	case len(unread) == 0:

@@ -150,7 +150,9 @@ func (e *Engine) status(arguments json.RawMessage) reply {
 	if err != nil {
 		return refusal(err)
 	}
-	return reply{text: e.statusLine(), data: e.statusData(), notes: notes}
+	r := e.statusReply("")
+	r.notes = notes
+	return r
 }
 
 func (e *Engine) configure(arguments json.RawMessage) reply {
@@ -174,10 +176,10 @@ func (e *Engine) change(change projection.Change, notes []string) reply {
 		said = "Updated. "
 		e.record(event)
 	}
-	return reply{
-		text: said + e.statusLine(), data: e.statusData().Put("changed", event != nil), notes: notes,
-		changed: event != nil, saves: true,
-	}
+	r := e.statusReply(said)
+	r.data.Put("changed", event != nil)
+	r.notes, r.changed, r.saves = notes, event != nil, true
+	return r
 }
 
 // command answers heartbeat_command (SPEC 11.1).
@@ -194,7 +196,10 @@ func (e *Engine) command(arguments json.RawMessage) reply {
 	change := projection.Change{Command: string(c.Verb)}
 	switch c.Verb {
 	case command.Status:
-		return reply{text: e.statusLine(), data: e.statusData().Put("changed", false), notes: notes, saves: true}
+		r := e.statusReply("")
+		r.data.Put("changed", false)
+		r.notes, r.saves = notes, true
+		return r
 	case command.Every:
 		change.IntervalMs, change.Message, change.Standing, change.Paused, change.Cleared = &c.IntervalMs, &c.Prompt, &yes, &no, &no
 	case command.Pause, command.Resume:
@@ -227,7 +232,10 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 		return reply{isError: true, text: fmt.Sprintf("The heartbeat was not sent: the host has not read what this server wrote (%d bytes wait). Try again when it reads.", waiting)}
 	}
 	e.fireBeat(e.now(), e.now(), true)
-	return reply{text: "Heartbeat fired. " + e.statusLine(), data: e.statusData().Put("fired", true), notes: notes, changed: true}
+	r := e.statusReply("Heartbeat fired. ")
+	r.data.Put("fired", true)
+	r.notes, r.changed = notes, true
+	return r
 }
 
 func (e *Engine) addReminder(arguments json.RawMessage) reply {
@@ -324,7 +332,7 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 
 func listData(count, more int, entries []*rawjson.Object, waiting string) *rawjson.Object {
 	data := new(rawjson.Object).Put("count", count).Put("more", more)
-	return data.Put("reminders", append([]*rawjson.Object{}, entries...)).Put("waiting", orNull(waiting))
+	return data.Put("reminders", append([]*rawjson.Object{}, entries...)).PutTextOrNull("waiting", waiting)
 }
 
 // waiting is why due reminders wait, empty where none does.
@@ -374,7 +382,7 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 	remaining := e.state().Len()
 	return reply{
 		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", id, remaining),
-		data:    new(rawjson.Object).Put("id", id).Put("cancelled", true).Put("remaining", remaining),
+		data:    new(rawjson.Object).PutText("id", id).Put("cancelled", true).Put("remaining", remaining),
 		notes:   notes,
 		changed: true,
 		saves:   true,
@@ -406,9 +414,10 @@ func (e *Engine) blocked() string {
 	return e.policy.Blocked()
 }
 
-func (e *Engine) statusLine() string {
+// statusReply says where the heartbeat stands, in words behind others and as data.
+func (e *Engine) statusReply(before string) reply {
 	c := e.state().Config
-	next, _ := e.nextBeat()
+	next, active := e.nextBeat()
 	s := text.Status{
 		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.blocked(),
 		Beats: e.state().Beats, Zone: e.o.Zone,
@@ -416,30 +425,28 @@ func (e *Engine) statusLine() string {
 	if c.Mode == projection.ModeSilent && e.beat.refusedSilent {
 		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
 	}
-	return s.String()
+	return reply{text: before + s.String(), data: statusData(s, active)}
 }
 
-func (e *Engine) statusData() *rawjson.Object {
-	c, now := e.state().Config, e.now()
+func statusData(s text.Status, active bool) *rawjson.Object {
 	status, delivery := "active", "ok"
 	var nextIn, nextAt any
-	next, active := e.nextBeat()
 	if active {
-		nextIn, nextAt = float64(max(0, next-now))/1000, text.Protocol(next)
+		nextIn, nextAt = float64(max(0, s.NextMs-s.NowMs))/1000, text.Moment(s.NextMs)
 	} else {
 		status = "paused"
 	}
-	if c.Cleared {
+	if s.Config.Cleared {
 		status = "not set"
 	}
-	blocked := e.blocked()
-	if blocked != "" {
+	if s.Blocked != "" {
 		delivery = "blocked"
 	}
-	return new(rawjson.Object).Put("status", status).Put("deliveryMode", c.Mode).Put("intervalSeconds", float64(c.IntervalMs)/1000).
-		Put("nextInSeconds", nextIn).Put("nextAt", nextAt).Put("activeHours", orNull(c.Active)).Put("message", c.Message).
-		Put("reminders", e.state().Len()).Put("delivery", delivery).Put("blockedReason", orNull(blocked)).
-		Put("taken", e.state().Beats.Taken).Put("lastTakenAt", projection.Instant(e.state().Beats.LastMs))
+	return new(rawjson.Object).PutText("status", status).PutText("deliveryMode", s.Config.Mode).
+		Put("intervalSeconds", float64(s.Config.IntervalMs)/1000).Put("nextInSeconds", nextIn).Put("nextAt", nextAt).
+		PutTextOrNull("activeHours", s.Config.Active).PutText("message", s.Config.Message).Put("reminders", s.Reminders).
+		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).
+		Put("taken", s.Beats.Taken).Put("lastTakenAt", projection.Instant(s.Beats.LastMs))
 }
 
 func reminderData(r *projection.Reminder) *rawjson.Object {
@@ -451,14 +458,14 @@ func reminderData(r *projection.Reminder) *rawjson.Object {
 	if d.Left > 0 {
 		left = d.Left
 	}
-	return new(rawjson.Object).Put("id", r.ID).Put("message", r.Message).Put("createdAt", text.Protocol(r.CreatedAt)).
-		Put("fireAt", text.Protocol(r.FireAt)).Put("everySeconds", every).Put("cron", orNull(d.Cron)).
+	return new(rawjson.Object).PutText("id", r.ID).PutText("message", r.Message).Put("createdAt", text.Moment(r.CreatedAt)).
+		Put("fireAt", text.Moment(r.FireAt)).Put("everySeconds", every).PutTextOrNull("cron", d.Cron).
 		Put("until", projection.Instant(d.Until)).Put("remaining", left)
 }
 
 func refusalData(r *projection.Reminder) any {
 	if a := r.Attempt; a != nil && a.Outcome != projection.Pending {
-		return new(rawjson.Object).Put("reason", a.Reason).Put("at", text.Protocol(a.At))
+		return new(rawjson.Object).PutText("reason", a.Reason).Put("at", text.Moment(a.At))
 	}
 	return nil
 }

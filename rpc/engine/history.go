@@ -149,16 +149,9 @@ func historyData(found []entry, more bool) *rawjson.Object {
 		if ms, ok := w.LateMs(); ok {
 			late = ms
 		}
-		wakes = append(wakes, new(rawjson.Object).Put("reminderId", orNull(f.subject.ID)).Put("message", orNull(text.Cut(f.subject.Message, 1000))).
-			Put("result", string(w.Result)).Put("due", w.Due).Put("sentAt", sent).Put("takenAt", w.TakenAt).Put("lateMs", late).
-			Put("pushes", len(w.Pushes)).Put("reason", orNull(w.Why())).Put("inferenceId", orNull(w.InferenceID)).Put("manual", w.Manual))
+		wakes = append(wakes, new(rawjson.Object).PutTextOrNull("reminderId", f.subject.ID).PutTextOrNull("message", text.Cut(f.subject.Message, 1000)).
+			PutText("result", string(w.Result)).Put("due", w.Due).Put("sentAt", sent).Put("takenAt", w.TakenAt).Put("lateMs", late).
+			Put("pushes", len(w.Pushes)).PutTextOrNull("reason", w.Why()).PutTextOrNull("inferenceId", w.InferenceID).Put("manual", w.Manual))
 	}
 	return new(rawjson.Object).Put("count", len(wakes)).Put("more", more).Put("wakes", wakes)
-}
-
-func orNull(s string) any {
-	if s == "" {
-		return nil
-	}
-	return s
 }

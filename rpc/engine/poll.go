@@ -47,7 +47,7 @@ func documented(r reply, saved error) tools.Reply {
 		shown = ack
 	}
 	if status, ok := shown.(feedStatus); ok {
-		return tools.Reply{Text: string(status), Structured: new(rawjson.Object).Put("status", string(status)).JSON()}
+		return tools.Reply{Text: string(status), Structured: new(rawjson.Object).PutText("status", string(status)).JSON()}
 	}
 	data, err := rawjson.Append(nil, shown)
 	if err != nil {
@@ -265,11 +265,11 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 			if r.EveryMs > 0 {
 				every = float64(r.EveryMs) / 1000
 			}
-			next = append(next, new(rawjson.Object).Put("id", r.ID).Put("title", titleOf(r)).Put("at", text.Protocol(r.FireAt)).Put("repeats_every_seconds", every))
+			next = append(next, new(rawjson.Object).PutText("id", r.ID).PutText("title", titleOf(r)).Put("at", text.Moment(r.FireAt)).Put("repeats_every_seconds", every))
 		}
 		return r.FireAt <= now || len(next) < 3
 	})
-	return reply{document: new(rawjson.Object).Put("available", true).Put("now", text.Agent(now, e.o.Zone)).Put("time_zone", e.o.Zone.String()).
+	return reply{document: new(rawjson.Object).Put("available", true).PutText("now", text.Agent(now, e.o.Zone)).Put("time_zone", e.o.Zone.String()).
 		Put("heartbeat", beat).Put("reminders", e.state().Len()).Put("waiting", waiting).Put("next", next)}
 }
 

@@ -3,6 +3,7 @@
 package text
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,11 +19,24 @@ const OverdueMs = 60_000
 
 // Agent is a time as agents see it: 2026-10-10T08:02:36-07:00 [America/Los_Angeles] (SPEC 1.3).
 func Agent(ms int64, zone *time.Location) string {
-	return time.UnixMilli(ms).In(zone).Format("2006-01-02T15:04:05-07:00") + " [" + zone.String() + "]"
+	const most = 80
+	at := time.UnixMilli(ms).In(zone).AppendFormat(make([]byte, 0, most), time.RFC3339) // of layouts, package time is quick with its own alone
+	if utc, ok := bytes.CutSuffix(at, []byte("Z")); ok {
+		at = append(utc, "+00:00"...)
+	}
+	return string(append(append(append(at, " ["...), zone.String()...), ']'))
 }
 
 // Protocol is a time as protocols carry it: UTC, RFC 3339 with milliseconds (SPEC 1.3).
 func Protocol(ms int64) string { return projection.Instant(ms).String() }
+
+// Moment is a time in Unix milliseconds whose JSON is a time as protocols carry it. Unlike with a [projection.Instant], 0 is one, too.
+type Moment int64
+
+// AppendJSON makes it a [rawjson.Appender].
+func (m Moment) AppendJSON(dst []byte) []byte {
+	return append(projection.Instant(m).Append(append(dst, '"')), '"')
+}
 
 // Seconds is a length in milliseconds as a decimal number of seconds, exact.
 func Seconds(ms int64) string {
@@ -32,6 +46,9 @@ func Seconds(ms int64) string {
 // Quote is text between double quotes on one line, escaped as JSON; characters that would act on a terminal or turn the
 // line around are escaped, too.
 func Quote(text string) string {
+	if rawjson.Plain(text) == len(text) && strings.IndexByte(text, 0x7f) < 0 {
+		return `"` + text + `"`
+	}
 	return escapeUnseen(string(rawjson.AppendText(make([]byte, 0, len(text)+2), text)))
 }
 
@@ -50,7 +67,7 @@ func escapeUnseen(text string) string {
 	unseen := func(r rune) bool {
 		return r >= 0x7f && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d')
 	}
-	if isASCII(text) || !strings.ContainsFunc(text, unseen) {
+	if !strings.ContainsFunc(text, unseen) {
 		return text
 	}
 	var b strings.Builder
@@ -62,16 +79,6 @@ func escapeUnseen(text string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
-}
-
-// isASCII says whether a text has no character from DEL on.
-func isASCII(text string) bool {
-	for i := range len(text) {
-		if text[i] >= 0x7f {
-			return false
-		}
-	}
-	return true
 }
 
 // OneLine is text without what would break a line, escaped as in JSON.
