@@ -13,11 +13,13 @@ import (
 func TestALongFileGivesWayToAppends(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		appends uint64 // while each half of a piece is made
-		took    time.Duration
+		appends uint64        // while each half of a piece is made
+		half    time.Duration // what that takes
+		took    time.Duration // all 16 short pieces and the two that are beyond them
 	}{
-		{"nothing else to do", 0, 4 * 2 * 5 * time.Millisecond},
-		{"appends meanwhile", 3, 4 * 2 * 5 * (1 + rests) * time.Millisecond},
+		{"nothing else to do", 0, 3 * time.Millisecond, 18 * 6 * time.Millisecond},
+		{"appends meanwhile", 3, 3 * time.Millisecond, (16*(6+18) + 2*(6+90)) * time.Millisecond},
+		{"appends meanwhile, to a process that stood still", 3, time.Hour, 18 * (2*time.Hour + 100*time.Millisecond)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "long")
@@ -30,10 +32,10 @@ func TestALongFileGivesWayToAppends(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var appends atomic.Uint64
 				paced, begun := newPacedFile(file, &appends), time.Now()
-				for i := range byte(4 * 2) {
+				for i := range byte(18 * 2) {
 					half := bytes.Repeat([]byte{'a' + i}, piece/2)
 					want.Write(half)
-					time.Sleep(5 * time.Millisecond)
+					time.Sleep(c.half)
 					appends.Add(c.appends)
 					if n, err := paced.Write(half); n != len(half) || err != nil {
 						t.Fatalf("wrote %d bytes, %v", n, err)
