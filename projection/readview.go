@@ -118,6 +118,19 @@ func ReadConfigView(data []byte) (FileConfig, error) {
 	return f, nil
 }
 
+// FirstViewIndex is the journalIndex that the first entry of a reminders view seems to name, 0 where it names none. It is a guess: the view is
+// not read.
+func FirstViewIndex(data []byte) uint64 {
+	const near = MostImportBytes // an entry is hardly longer
+	_, behind, _ := bytes.Cut(data[:min(len(data), near)], []byte(`"journalIndex": `))
+	digits := bytes.IndexFunc(behind, func(r rune) bool { return r < '0' || r > '9' })
+	index, err := strconv.ParseUint(string(behind[:max(0, digits)]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return index
+}
+
 // ReadRemindersView reads the bytes of a reminders view; now stands in for a createdAt that is missing. An error wraps
 // [ErrDamaged].
 func ReadRemindersView(data []byte, now int64) (FileReminders, error) {

@@ -32,7 +32,7 @@ func Open(o Options) (*Store, error) {
 	s.config.sweep()
 	s.reminders.sweep()
 	now := o.Now().UnixMilli()
-	config, reminders := readConfig(s.config), readReminders(s.reminders, now)
+	config, reminders := readConfig(s.config), loadReminders(s.reminders, now)
 	if err == nil {
 		err = s.openJournal(now, &config, &reminders)
 	}
@@ -78,7 +78,7 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 	if begin != nil && begin.Before != "" && begin.Before == config.said.Ref.ID {
 		config.said.Ref.ID = begin.ID // a repair carried the records over, at their indices
 	}
-	was := shownBefore{config: config, reminders: reminders}
+	was := newShownBefore(config, reminders)
 	r, err := replay(dir, hint, 0, was.visit)
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 	if !r.whole {
 		s.sayBeginningLost(now)
 	}
-	s.settleViews(now, config, reminders, &was)
+	s.settleViews(now, config, reminders, was)
 	if !r.whole {
 		s.recordSnapshot(now) // from here on the state is whole again
 	}
@@ -169,6 +169,7 @@ func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFi
 	for _, r := range repairs {
 		s.Record(now, r)
 	}
+	reminders.parse()
 	s.takeInConfig(now, journal.ByImport, *config, projection.DefaultConfig())
 	s.takeInReminders(now, journal.ByImport, *reminders, 0)
 	s.first = false
@@ -181,6 +182,7 @@ func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFi
 type shownBefore struct {
 	config         *configFile
 	reminders      *remindersFile
+	names          uint64 // the index that the reminders view seems to name; 0: none
 	staleConfig    bool
 	staleReminders bool
 	baseConfig     projection.Config // what the journal projected at the index that the config view names
@@ -189,12 +191,28 @@ type shownBefore struct {
 	sawReminders   bool
 }
 
+func newShownBefore(config *configFile, reminders *remindersFile) *shownBefore {
+	w := &shownBefore{config: config, reminders: reminders, names: projection.FirstViewIndex(reminders.data)}
+	if w.names == 0 {
+		reminders.parse()
+	}
+	return w
+}
+
+// visit looks at one state of the replay. The reminders view is read only when it is not what the server wrote: that takes longer
+// than to write it once more.
 func (w *shownBefore) visit(state *projection.State) {
 	if state.Index == w.config.said.Ref.Index {
 		w.compareConfig(state)
 	}
-	if state.Index == w.reminders.said.Index {
+	switch {
+	case w.reminders.parsed && state.Index == w.reminders.said.Index:
 		w.compareReminders(state)
+	case !w.reminders.parsed && state.Index == w.names && w.reminders.showsExactly(state):
+		w.sawReminders, w.staleReminders = true, true
+	case !w.reminders.parsed && state.Index == w.names:
+		w.reminders.parse()
+		w.visit(state)
 	}
 }
 
@@ -206,11 +224,14 @@ func (w *shownBefore) compareConfig(state *projection.State) {
 
 func (w *shownBefore) compareReminders(state *projection.State) {
 	w.sawReminders = true
-	w.staleReminders = projection.DigestReminders(w.reminders.said.Reminders) == state.RemindersDigest()
+	w.staleReminders = w.reminders.digest == state.RemindersDigest()
 }
 
 // settleViews tells for each view whether it is stale, edited or damaged, and takes in what was edited (SPEC 2.5).
 func (s *Store) settleViews(now int64, config *configFile, reminders *remindersFile, was *shownBefore) {
+	if !was.sawReminders {
+		reminders.parse()
+	}
 	ours := config.said.Ref.ID == "" || config.said.Ref.ID == s.id.String()
 	if !ours {
 		config.said.Ref, reminders.said.Index = projection.ViewRef{}, 0
@@ -237,7 +258,7 @@ func (s *Store) settleViews(now int64, config *configFile, reminders *remindersF
 	}
 	s.shownConfig = s.state.Config
 	s.dirtyConfig = true
-	s.dirtyReminders = reminders.err != nil || projection.DigestReminders(reminders.said.Reminders) != s.state.RemindersDigest() || s.dirtyReminders
+	s.dirtyReminders = reminders.err != nil || reminders.digest != s.state.RemindersDigest() || s.dirtyReminders
 	s.shown, s.shownIndex = s.state.RemindersDigest(), s.state.Index
 	s.ref = config.said.Ref
 }
@@ -288,14 +309,15 @@ func (s *Store) withoutJournal(now int64, why error, config configFile, reminder
 	s.noteJournal(note)
 	s.o.Log.Error(note)
 	defer func() { s.fresh = s.fresh[:0] }()
-	was := shownBefore{config: &config, reminders: &reminders}
+	was := newShownBefore(&config, &reminders)
 	if r, err := replay(s.o.Journal, journal.ID{}, 0, was.visit); err == nil && r.whole {
 		s.state, s.id = r.state, r.scanner.ID()
 		read := r.state.Index
-		s.settleViews(now, &config, &reminders, &was)
+		s.settleViews(now, &config, &reminders, was)
 		s.ref, s.shownIndex = projection.ViewRef{ID: s.id.String(), Index: read}, read
 		return
 	}
+	reminders.parse()
 	s.state = projection.New()
 	s.state.Apply(journal.Event{Index: 1, Time: now, Kind: journal.KindBegin, Body: &journal.Begin{}})
 	s.takeInConfig(now, journal.ByFile, config, projection.DefaultConfig())

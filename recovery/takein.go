@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -34,7 +35,7 @@ func (s *Store) TakeInEdits(now int64) bool {
 		seen := v.seen
 		file := readReminders(v, now)
 		if !s.beingSaved(v, seen, file.err, file.said.Problems) {
-			if file.err != nil || file.partial() || projection.DigestReminders(file.said.Reminders) != s.shown {
+			if file.err != nil || file.partial() || file.digest != s.shown {
 				s.takeInReminders(now, journal.ByFile, file, s.baseIndex(file.said.Index))
 			}
 			s.dirtyReminders = true
@@ -98,17 +99,61 @@ func readConfig(v *view) configFile {
 
 // remindersFile is a reminders view as it was read.
 type remindersFile struct {
-	data []byte
-	said projection.FileReminders
-	err  error // as in configFile
+	data   []byte
+	now    int64 // when it was read
+	parsed bool  // said is what it says; before that, only err is known
+	said   projection.FileReminders
+	digest projection.Digest // of what it shows
+	err    error             // as in configFile
 }
 
+// readReminders reads the reminders view and what it says.
 func readReminders(v *view, now int64) remindersFile {
-	var f remindersFile
-	if f.data, f.err = v.read(); f.err == nil {
-		f.said, f.err = projection.ReadRemindersView(f.data, now)
-	}
+	f := loadReminders(v, now)
+	f.parse()
 	return f
+}
+
+// loadReminders reads the reminders view's bytes: what a long one says takes a while to find out, and is often known from
+// the journal ([remindersFile.showsExactly]).
+func loadReminders(v *view, now int64) remindersFile {
+	f := remindersFile{now: now}
+	f.data, f.err = v.read()
+	return f
+}
+
+func (f *remindersFile) parse() {
+	if f.parsed || f.err != nil {
+		return
+	}
+	f.parsed = true
+	f.said, f.err = projection.ReadRemindersView(f.data, f.now)
+	f.digest = projection.DigestReminders(f.said.Reminders)
+}
+
+// showsExactly says whether the file is, byte by byte, what the server writes for the state. Its digest is known then.
+func (f *remindersFile) showsExactly(state *projection.State) bool {
+	rest := same(f.data)
+	if projection.WriteReminders(&rest, state.Reminders(), state.Index) != nil || len(rest) > 0 {
+		return false
+	}
+	f.digest = state.RemindersDigest()
+	return true
+}
+
+// same is what is left of a text that a writer's bytes are held against.
+type same []byte
+
+var errDiffers = errors.New("it differs")
+
+// Write implements [io.Writer]; an error says that the bytes are not the text's next ones.
+func (s *same) Write(data []byte) (int, error) {
+	rest, ok := bytes.CutPrefix(*s, data)
+	if !ok {
+		return 0, errDiffers
+	}
+	*s = rest
+	return len(data), nil
 }
 
 func (f *remindersFile) partial() bool { return len(f.said.Problems) > 0 }

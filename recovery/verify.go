@@ -156,7 +156,7 @@ func (s *shownViews) compare(state *projection.State) {
 	}
 	if s.reminders.err == nil && state.Index == s.reminders.said.Index {
 		s.listChecked = true
-		s.listWasDiffers = projection.DigestReminders(s.reminders.said.Reminders) != state.RemindersDigest()
+		s.listWasDiffers = s.reminders.digest != state.RemindersDigest()
 	}
 }
 
@@ -195,7 +195,7 @@ func (s *shownViews) faults(end *projection.State, id string) (all []Fault) {
 		fault(s.files.Reminders, "it shows record %d, and the journal ends with %d: answered events are gone", r.said.Index, end.Index)
 	case s.listChecked && s.listWasDiffers:
 		fault(s.files.Reminders, "it does not show the reminders that the journal held at record %d, which it names%s", r.said.Index, edited)
-	case !s.listChecked && !(len(r.said.Reminders) == 0 && s.emptyThen) && projection.DigestReminders(r.said.Reminders) != end.RemindersDigest():
+	case !s.listChecked && !(len(r.said.Reminders) == 0 && s.emptyThen) && r.digest != end.RemindersDigest():
 		fault(s.files.Reminders, "it does not show the reminders that the journal holds%s", edited)
 	}
 	return all

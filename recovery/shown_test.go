@@ -1,0 +1,60 @@
+package recovery
+
+import (
+	"bytes"
+	"testing"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
+)
+
+// shown is a state with reminders, and the reminders view that the server writes for it.
+func shown() (*projection.State, []byte) {
+	state := projection.New()
+	for i, b := range []journal.Body{
+		&journal.Begin{}, &journal.Add{ID: "rem_a", Message: `say "journalIndex": 9`, CreatedAt: 1, FireAt: 2}, &journal.Add{ID: "rem_b", Message: "b", CreatedAt: 1, FireAt: 3},
+	} {
+		state.Apply(journal.Event{Index: uint64(i + 1), Time: 1, Kind: b.Kind(), Body: b})
+	}
+	return state, projection.RemindersView(state.Reminders(), state.Index)
+}
+
+func TestAViewThatTheServerWroteIsNotReadAgain(t *testing.T) {
+	state, data := shown()
+	earlier := projection.New()
+	earlier.Apply(journal.Event{Index: 1, Time: 1, Kind: journal.KindBegin, Body: &journal.Begin{}})
+	for _, c := range []struct {
+		name          string
+		data          []byte
+		parsed, stale bool
+	}{
+		{"as it was written", data, false, true},
+		{"written otherwise", bytes.ReplaceAll(data, []byte("  "), []byte("\t")), true, true},
+		{"changed", bytes.Replace(data, []byte(`"b"`), []byte(`"c"`), 1), true, false},
+		{"cut", data[:len(data)-1], true, true},
+		{"longer", append(bytes.Clone(data), ' '), true, true},
+		{"an entry removed", projection.RemindersView(state.Reminders()[:1], state.Index), true, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			file := remindersFile{data: c.data}
+			was := newShownBefore(&configFile{}, &file)
+			was.visit(earlier)
+			was.visit(state)
+			if file.parsed != c.parsed || !was.sawReminders || was.staleReminders != c.stale {
+				t.Errorf("read: %v, seen: %v, stale: %v; want %v, true, %v", file.parsed, was.sawReminders, was.staleReminders, c.parsed, c.stale)
+			}
+			if same := file.digest == state.RemindersDigest(); same != c.stale {
+				t.Errorf("it shows the state: %v, want %v", same, c.stale)
+			}
+		})
+	}
+}
+
+func TestAViewThatNamesNoEventIsReadAtOnce(t *testing.T) {
+	for _, data := range []string{"[]\n", "", `[{"id":"a","message":"m","fireAt":5,"createdAt":1,"everySeconds":null}]`, `[{"journalIndex": x}]`} {
+		file := remindersFile{data: []byte(data)}
+		if newShownBefore(&configFile{}, &file); !file.parsed {
+			t.Errorf("%q was not read", data)
+		}
+	}
+}
