@@ -9,13 +9,16 @@ import (
 )
 
 // BeginFlush looks whether the views are behind the state or were changed by somebody. Changes are taken in as events
-// (SPEC 2.6), for the caller to commit. It returns the writing that is to be done, nil for none, to be run in any
-// goroutine and to be followed by [Store.EndFlush] in the owner's; only one at a time.
+// (SPEC 2.6), for the caller to commit before it calls again: a view names the journal's last event, and must show no more. It
+// returns the writing that is to be done, nil for none, to be run in any goroutine and to be followed by [Store.EndFlush] in
+// the owner's; only one at a time.
 func (s *Store) BeginFlush(now int64) func() {
 	if s.flushing != nil {
 		return nil
 	}
-	s.TakeInEdits(now)
+	if s.TakeInEdits(now) {
+		return nil
+	}
 	writeReminders := s.reminders.locked == "" && (s.dirtyReminders || s.reminders.seen == nil)
 	writeConfig := s.config.locked == "" && (s.dirtyConfig || writeReminders || s.config.seen == nil)
 	if !writeConfig && !writeReminders {

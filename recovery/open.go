@@ -258,7 +258,8 @@ func (s *Store) settleViews(now int64, config *configFile, reminders *remindersF
 	}
 	s.shownConfig = s.state.Config
 	s.dirtyConfig = true
-	s.dirtyReminders = reminders.err != nil || reminders.digest != s.state.RemindersDigest() || s.dirtyReminders
+	namesWrongly := !was.staleReminders && s.state.Len() > 0
+	s.dirtyReminders = reminders.err != nil || namesWrongly || reminders.digest != s.state.RemindersDigest() || s.dirtyReminders
 	s.shown, s.shownIndex = s.state.RemindersDigest(), s.state.Index
 	s.ref = config.said.Ref
 }

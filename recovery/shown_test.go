@@ -2,7 +2,10 @@ package recovery
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
 	"testing"
+	"time"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -55,6 +58,60 @@ func TestAViewThatNamesNoEventIsReadAtOnce(t *testing.T) {
 		file := remindersFile{data: []byte(data)}
 		if newShownBefore(&configFile{}, &file); !file.parsed {
 			t.Errorf("%q was not read", data)
+		}
+	}
+}
+
+// edit rewrites the reminders view as a person would.
+func edit(t *testing.T, o Options, change func([]byte) []byte) {
+	t.Helper()
+	put(t, o.Reminders, change(got(t, o.Reminders)))
+}
+
+func TestAViewNamesTheEditThatItShows(t *testing.T) {
+	o := place(t)
+	lived(t, o)
+	s := opened(t, o)
+	now := time.Now().UnixMilli()
+	s.Record(now, &journal.Add{By: journal.ByTool, ID: "rem_new", Message: "new", CreatedAt: now, FireAt: now + 3600_000})
+	if err := s.Commit(now); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, o, func(view []byte) []byte { return bytes.Replace(view, []byte("message rem_0"), []byte("edited"), 1) })
+	if work := s.BeginFlush(now); work != nil {
+		t.Fatal("an edit that is not in the journal yet was about to be written")
+	}
+	if err := s.Commit(now); err != nil {
+		t.Fatal(err)
+	}
+	s.Flush(now)
+	edited := s.State().Index
+	if index := projection.FirstViewIndex(got(t, o.Reminders)); index != edited || !bytes.Contains(got(t, o.Reminders), []byte(`"edited"`)) {
+		t.Errorf("the view names event %d, want %d, with the edit: %s", index, edited, got(t, o.Reminders))
+	}
+	if faults := verified(t, o); len(faults) > 0 {
+		t.Errorf("beside the server: %v", faults)
+	}
+	if err := s.Close(now, "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAViewThatNamesAnotherEventIsPutRight(t *testing.T) {
+	for _, named := range []string{"2", "1000000000000"} {
+		o := place(t)
+		lived(t, o)
+		right := regexp.MustCompile(`"journalIndex": \d+`)
+		edit(t, o, func(view []byte) []byte { return right.ReplaceAll(view, []byte(`"journalIndex": `+named)) })
+		s := opened(t, o)
+		if index := projection.FirstViewIndex(got(t, o.Reminders)); index == 0 || index > s.State().Index || fmt.Sprint(index) == named {
+			t.Errorf("named %s: it names event %d now, of %d", named, index, s.State().Index)
+		}
+		if err := s.Close(time.Now().UnixMilli(), "test"); err != nil {
+			t.Fatal(err)
+		}
+		if faults := verified(t, o); len(faults) > 0 {
+			t.Errorf("named %s: %v", named, faults)
 		}
 	}
 }

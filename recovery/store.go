@@ -261,6 +261,10 @@ func (v *view) sentences() []string {
 func (s *Store) Flush(now int64) {
 	for range 2 { // a change that somebody made to a view meanwhile is taken in by the first round
 		work := s.BeginFlush(now)
+		if work == nil && len(s.fresh) > 0 {
+			_ = s.Commit(now) // said by NotSaved, and tried again
+			work = s.BeginFlush(now)
+		}
 		if work == nil {
 			return
 		}
