@@ -42,7 +42,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s.Trim(now)
 	_ = s.Commit(now) // said by NotSaved, and tried again
-	s.Flush(now)
+	_ = s.Flush(now)  // the same
 	return s, nil
 }
 

@@ -257,20 +257,22 @@ func (v *view) sentences() []string {
 	return all
 }
 
-// Flush brings the views up to date and returns when they are on disk.
-func (s *Store) Flush(now int64) {
-	for range 2 { // a change that somebody made to a view meanwhile is taken in by the first round
+// Flush brings the views up to date and returns when they are on disk. An error says that edits which it took in could not be
+// appended.
+func (s *Store) Flush(now int64) (saved error) {
+	for range 4 { // an edit, the views, an edit that came meanwhile, the views again
 		work := s.BeginFlush(now)
-		if work == nil && len(s.fresh) > 0 {
-			_ = s.Commit(now) // said by NotSaved, and tried again
-			work = s.BeginFlush(now)
+		switch {
+		case work != nil:
+			work()
+			s.EndFlush()
+		case len(s.fresh) > 0:
+			saved = s.Commit(now)
+		default:
+			return saved
 		}
-		if work == nil {
-			return
-		}
-		work()
-		s.EndFlush()
 	}
+	return saved
 }
 
 // Close takes in the last edits, writes the stop event and the views and lets the journal go (SPEC 1.4).
@@ -279,9 +281,8 @@ func (s *Store) Close(now int64, reason string) error {
 	s.TakeInEdits(now)
 	s.Record(now, &journal.Stop{PID: s.o.PID, Reason: reason})
 	err := s.Commit(now)
-	s.Flush(now)
-	if len(s.fresh) > 0 { // somebody edited a view just now
-		err = s.Commit(now)
+	if late := s.Flush(now); late != nil {
+		err = late
 	}
 	if s.log != nil {
 		err = errors.Join(err, s.log.Close())
