@@ -20,15 +20,21 @@ func (i Instant) AppendJSON(dst []byte) []byte {
 	if i == 0 {
 		return append(dst, "null"...)
 	}
-	return append(i.Append(append(dst, '"')), '"')
+	return Moment(i).AppendJSON(dst)
 }
 
 // String is the instant in RFC 3339, in UTC with milliseconds.
-func (i Instant) String() string { return string(i.Append(nil)) }
+func (i Instant) String() string { return string(Moment(i).append(nil)) }
 
-// Append adds the instant in RFC 3339, in UTC with milliseconds.
-func (i Instant) Append(dst []byte) []byte {
-	t := time.UnixMilli(int64(i)).UTC()
+// Moment is an [Instant] that is always there: 0 is 1970.
+type Moment int64
+
+// AppendJSON adds the moment as protocols carry it.
+func (m Moment) AppendJSON(dst []byte) []byte { return append(m.append(append(dst, '"')), '"') }
+
+// append adds the moment in RFC 3339, in UTC with milliseconds.
+func (m Moment) append(dst []byte) []byte {
+	t := time.UnixMilli(int64(m)).UTC()
 	dst = bytes.TrimSuffix(t.AppendFormat(dst, time.RFC3339), []byte("Z")) // of layouts, package time is quick with its own alone
 	ms := t.Nanosecond() / int(time.Millisecond)
 	return append(dst, '.', '0'+byte(ms/100), '0'+byte(ms/10%10), '0'+byte(ms%10), 'Z')

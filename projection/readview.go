@@ -118,8 +118,8 @@ func ReadConfigView(data []byte) (FileConfig, error) {
 	return f, nil
 }
 
-// FirstViewIndex is the journalIndex that the first entry of a reminders view seems to name, 0 where it names none. It is a guess: the view is
-// not read.
+// FirstViewIndex is the journalIndex that the first entry of a reminders view seems to name, 0 where it names none. It is a
+// guess: the view is not read.
 func FirstViewIndex(data []byte) uint64 {
 	const near = MostImportBytes // an entry is hardly longer
 	_, behind, _ := bytes.Cut(data[:min(len(data), near)], []byte(`"journalIndex": `))

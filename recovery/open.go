@@ -199,20 +199,21 @@ func newShownBefore(config *configFile, reminders *remindersFile) *shownBefore {
 	return w
 }
 
-// visit looks at one state of the replay. The reminders view is read only when it is not what the server wrote: that takes longer
-// than to write it once more.
+// visit looks at one state of the replay. The reminders view is read only when it is not what the server wrote: that takes
+// longer than to write it once more.
 func (w *shownBefore) visit(state *projection.State) {
 	if state.Index == w.config.said.Ref.Index {
 		w.compareConfig(state)
 	}
-	switch {
-	case w.reminders.parsed && state.Index == w.reminders.said.Index:
-		w.compareReminders(state)
-	case !w.reminders.parsed && state.Index == w.names && w.reminders.showsExactly(state):
-		w.sawReminders, w.staleReminders = true, true
-	case !w.reminders.parsed && state.Index == w.names:
+	if !w.reminders.parsed && state.Index == w.names {
+		if w.reminders.showsExactly(state) {
+			w.sawReminders, w.staleReminders = true, true
+			return
+		}
 		w.reminders.parse()
-		w.visit(state)
+	}
+	if w.reminders.parsed && state.Index == w.reminders.said.Index {
+		w.compareReminders(state)
 	}
 }
 

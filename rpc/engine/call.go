@@ -150,9 +150,7 @@ func (e *Engine) status(arguments json.RawMessage) reply {
 	if err != nil {
 		return refusal(err)
 	}
-	r := e.statusReply("")
-	r.notes = notes
-	return r
+	return e.statusReply("", notes)
 }
 
 func (e *Engine) configure(arguments json.RawMessage) reply {
@@ -176,9 +174,9 @@ func (e *Engine) change(change projection.Change, notes []string) reply {
 		said = "Updated. "
 		e.record(event)
 	}
-	r := e.statusReply(said)
+	r := e.statusReply(said, notes)
 	r.data.Put("changed", event != nil)
-	r.notes, r.changed, r.saves = notes, event != nil, true
+	r.changed, r.saves = event != nil, true
 	return r
 }
 
@@ -196,9 +194,9 @@ func (e *Engine) command(arguments json.RawMessage) reply {
 	change := projection.Change{Command: string(c.Verb)}
 	switch c.Verb {
 	case command.Status:
-		r := e.statusReply("")
+		r := e.statusReply("", notes)
 		r.data.Put("changed", false)
-		r.notes, r.saves = notes, true
+		r.saves = true
 		return r
 	case command.Every:
 		change.IntervalMs, change.Message, change.Standing, change.Paused, change.Cleared = &c.IntervalMs, &c.Prompt, &yes, &no, &no
@@ -232,9 +230,9 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 		return reply{isError: true, text: fmt.Sprintf("The heartbeat was not sent: the host has not read what this server wrote (%d bytes wait). Try again when it reads.", waiting)}
 	}
 	e.fireBeat(e.now(), e.now(), true)
-	r := e.statusReply("Heartbeat fired. ")
+	r := e.statusReply("Heartbeat fired. ", notes)
 	r.data.Put("fired", true)
-	r.notes, r.changed = notes, true
+	r.changed = true
 	return r
 }
 
@@ -415,7 +413,7 @@ func (e *Engine) blocked() string {
 }
 
 // statusReply says where the heartbeat stands, in words behind others and as data.
-func (e *Engine) statusReply(before string) reply {
+func (e *Engine) statusReply(before string, notes []string) reply {
 	c := e.state().Config
 	next, active := e.nextBeat()
 	s := text.Status{
@@ -425,14 +423,14 @@ func (e *Engine) statusReply(before string) reply {
 	if c.Mode == projection.ModeSilent && e.beat.refusedSilent {
 		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
 	}
-	return reply{text: before + s.String(), data: statusData(s, active)}
+	return reply{text: before + s.String(), data: statusData(s, active), notes: notes}
 }
 
 func statusData(s text.Status, active bool) *rawjson.Object {
 	status, delivery := "active", "ok"
 	var nextIn, nextAt any
 	if active {
-		nextIn, nextAt = float64(max(0, s.NextMs-s.NowMs))/1000, text.Moment(s.NextMs)
+		nextIn, nextAt = float64(max(0, s.NextMs-s.NowMs))/1000, projection.Moment(s.NextMs)
 	} else {
 		status = "paused"
 	}
@@ -458,14 +456,14 @@ func reminderData(r *projection.Reminder) *rawjson.Object {
 	if d.Left > 0 {
 		left = d.Left
 	}
-	return new(rawjson.Object).PutText("id", r.ID).PutText("message", r.Message).Put("createdAt", text.Moment(r.CreatedAt)).
-		Put("fireAt", text.Moment(r.FireAt)).Put("everySeconds", every).PutTextOrNull("cron", d.Cron).
+	return new(rawjson.Object).PutText("id", r.ID).PutText("message", r.Message).Put("createdAt", projection.Moment(r.CreatedAt)).
+		Put("fireAt", projection.Moment(r.FireAt)).Put("everySeconds", every).PutTextOrNull("cron", d.Cron).
 		Put("until", projection.Instant(d.Until)).Put("remaining", left)
 }
 
 func refusalData(r *projection.Reminder) any {
 	if a := r.Attempt; a != nil && a.Outcome != projection.Pending {
-		return new(rawjson.Object).PutText("reason", a.Reason).Put("at", text.Moment(a.At))
+		return new(rawjson.Object).PutText("reason", a.Reason).Put("at", projection.Moment(a.At))
 	}
 	return nil
 }

@@ -252,7 +252,7 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 	now, config := e.now(), e.state().Config
 	var nextBeat any
 	if due, active := e.dueBeat(); active {
-		nextBeat = text.Protocol(due)
+		nextBeat = projection.Moment(due)
 	}
 	beat := new(rawjson.Object).Put("interval_seconds", float64(config.IntervalMs)/1000).Put("paused", config.Paused).Put("next_at", nextBeat)
 	next, waiting := []*rawjson.Object{}, 0
@@ -265,7 +265,7 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 			if r.EveryMs > 0 {
 				every = float64(r.EveryMs) / 1000
 			}
-			next = append(next, new(rawjson.Object).PutText("id", r.ID).PutText("title", titleOf(r)).Put("at", text.Moment(r.FireAt)).Put("repeats_every_seconds", every))
+			next = append(next, new(rawjson.Object).PutText("id", r.ID).PutText("title", titleOf(r)).Put("at", projection.Moment(r.FireAt)).Put("repeats_every_seconds", every))
 		}
 		return r.FireAt <= now || len(next) < 3
 	})

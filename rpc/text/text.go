@@ -30,14 +30,6 @@ func Agent(ms int64, zone *time.Location) string {
 // Protocol is a time as protocols carry it: UTC, RFC 3339 with milliseconds (SPEC 1.3).
 func Protocol(ms int64) string { return projection.Instant(ms).String() }
 
-// Moment is a time in Unix milliseconds whose JSON is a time as protocols carry it. Unlike with a [projection.Instant], 0 is one, too.
-type Moment int64
-
-// AppendJSON makes it a [rawjson.Appender].
-func (m Moment) AppendJSON(dst []byte) []byte {
-	return append(projection.Instant(m).Append(append(dst, '"')), '"')
-}
-
 // Seconds is a length in milliseconds as a decimal number of seconds, exact.
 func Seconds(ms int64) string {
 	return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64)
