@@ -137,6 +137,9 @@ func (c *Conn) Drain(ctx context.Context) error {
 // Backlog is how many bytes wait for the peer to read.
 func (c *Conn) Backlog() int64 { return c.out.waiting() }
 
+// Reads is how often something was read from the peer.
+func (c *Conn) Reads() uint64 { return c.stream.input.reads.Load() }
+
 // Call sends a request and returns at once. answer is called with the peer's answer, or with NoAnswer after limit, and then
 // once more should a real answer come late; never from within Call. After an error it is never called.
 func (c *Conn) Call(method string, params any, limit time.Duration, answer func(Answer)) error {

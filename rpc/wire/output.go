@@ -17,6 +17,7 @@ type output struct {
 	mu      sync.Mutex
 	queue   []byte // whole lines
 	bytes   int64  // queued or being written
+	held    bool   // what is queued may wait for more
 	closing bool
 	wake    chan struct{} // something was queued, or closing
 	relief  chan struct{} // closed when bytes were written; nil while nobody waits for that
@@ -49,11 +50,36 @@ func (o *output) put(line []byte) error {
 	}
 	o.queue = append(o.queue, line...)
 	o.bytes += int64(len(line))
+	if !o.held || len(o.queue) >= mostAtOnce {
+		o.begin()
+	}
+	return nil
+}
+
+// begin has the writer write what is queued.
+func (o *output) begin() {
 	select {
 	case o.wake <- struct{}{}:
 	default:
 	}
-	return nil
+}
+
+// hold lets what is queued wait, so that many answers leave in one write. [output.release] must follow before anything is
+// waited for.
+func (o *output) hold() {
+	o.mu.Lock()
+	o.held = true
+	o.mu.Unlock()
+}
+
+// release has all that is queued written, and from now on each line at once.
+func (o *output) release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.held = false
+	if len(o.queue) > 0 {
+		o.begin()
+	}
 }
 
 func (o *output) waiting() int64 {
@@ -75,6 +101,7 @@ func (o *output) room(stop <-chan struct{}) bool {
 		if enough {
 			return true
 		}
+		o.release()
 		select {
 		case <-relief:
 		case <-o.failed:
@@ -160,11 +187,8 @@ func (o *output) warn() {
 func (o *output) drain(ctx context.Context) error {
 	o.mu.Lock()
 	o.closing = true
+	o.begin()
 	o.mu.Unlock()
-	select {
-	case o.wake <- struct{}{}:
-	default:
-	}
 	select {
 	case <-o.ended:
 		if o.hasFailed() {

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/sourcegraph/jsonrpc2"
+	"github.com/tidwall/gjson"
 
 	"heartbeat-mcpl/projection/rawjson"
 )
@@ -19,6 +21,7 @@ import (
 // table of our calls. What is neither it answers itself, or drops, and reads on.
 type stream struct {
 	in       *bufio.Reader
+	input    *input
 	out      *output
 	o        Options
 	calls    *callTable
@@ -29,13 +32,29 @@ type stream struct {
 	slots chan struct{} // one for each request without an answer
 }
 
+// input is what the peer sends. The answers to all that one read brought may leave together, and do so before the next.
+type input struct {
+	r     io.Reader
+	out   *output
+	reads atomic.Uint64
+}
+
+func (i *input) Read(p []byte) (int, error) {
+	i.out.release()
+	n, err := i.r.Read(p)
+	i.reads.Add(1)
+	i.out.hold()
+	return n, err
+}
+
 // mostUnanswered is how many requests may be without an answer before the next is read: what their answers take is
 // bounded then.
 const mostUnanswered = 256
 
 func newStream(in io.Reader, out *output, o Options, calls *callTable, closed <-chan struct{}) *stream {
+	input := &input{r: in, out: out}
 	return &stream{
-		in: bufio.NewReaderSize(in, 64<<10), out: out, o: o, calls: calls, closed: closed,
+		in: bufio.NewReaderSize(input, 64<<10), input: input, out: out, o: o, calls: calls, closed: closed,
 		ended: make(chan struct{}), slots: make(chan struct{}, mostUnanswered),
 	}
 }
@@ -67,6 +86,7 @@ func messageOf(text []byte) (m message, isObject bool) {
 // read hands on the input until it ends. While too much waits for the peer to read, it does not read on (SPEC 8.8).
 func (s *stream) read() {
 	defer close(s.ended)
+	defer s.out.release()
 	for s.out.room(s.closed) {
 		line, err := s.readLine()
 		if errors.Is(err, errLong) {
@@ -84,7 +104,7 @@ func (s *stream) read() {
 
 // line takes one line: a message or a batch of them.
 func (s *stream) line(text []byte) {
-	if !json.Valid(text) {
+	if !valid(text) {
 		s.refuse(jsonrpc2.CodeParseError, "this line is not JSON")
 		return
 	}
@@ -103,6 +123,16 @@ func (s *stream) line(text []byte) {
 		}
 		s.message(one)
 	}
+}
+
+// valid says whether a line is JSON. gjson is quicker, but goes down into brackets without end: lines that could hold many of
+// them are left to encoding/json.
+func valid(text []byte) bool {
+	const short = 4 << 10
+	if len(text) <= short {
+		return gjson.ValidBytes(text)
+	}
+	return json.Valid(text)
 }
 
 func (s *stream) message(text []byte) {
@@ -135,12 +165,8 @@ func (s *stream) request(m message) {
 		s.refuseRequest(m.id, "method must be a string")
 		return
 	}
-	if m.id != nil {
-		select {
-		case s.slots <- struct{}{}:
-		case <-s.closed:
-			return
-		}
+	if m.id != nil && !s.slot() {
+		return
 	}
 	if len(m.params) == 0 || string(m.params) == "null" {
 		m.params = json.RawMessage("{}")
@@ -201,6 +227,22 @@ func (s *stream) putError(id json.RawMessage, code int64, why string) {
 	line, err := appendResponse(nil, id, "error", &jsonrpc2.Error{Code: code, Message: why})
 	if err == nil {
 		_ = s.out.put(line) // after the end there is nobody to tell
+	}
+}
+
+// slot waits until one more request may be without an answer. False: it never will.
+func (s *stream) slot() bool {
+	select {
+	case s.slots <- struct{}{}:
+		return true
+	default:
+	}
+	s.out.release()
+	select {
+	case s.slots <- struct{}{}:
+		return true
+	case <-s.closed:
+		return false
 	}
 }
 

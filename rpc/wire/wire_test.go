@@ -344,6 +344,80 @@ func TestWriteErrorEndsTheConversation(t *testing.T) {
 	_ = c.Drain(context.Background()) // says the same again
 }
 
+// TestAnswersLeaveBeforeAnythingIsWaitedFor: answers to what one read brought may leave together, but not only when those
+// that come late are there.
+func TestAnswersLeaveBeforeAnythingIsWaitedFor(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		pending int // requests behind the ping that stay without an answer
+	}{{"more input", 0}, {"room for requests without an answer", mostUnanswered + 10}} {
+		t.Run(c.name, func(t *testing.T) {
+			inR, inW := io.Pipe()
+			outR, outW := io.Pipe()
+			h := &holding{}
+			conn := New(inR, outW, h, Options{})
+			ended := make(chan error, 1)
+			go func() { ended <- conn.Run(context.Background()) }()
+			go fmt.Fprint(inW, `{"jsonrpc":"2.0","id":7,"method":"ping"}`+"\n"+strings.Repeat(`{"jsonrpc":"2.0","id":8,"method":"later"}`+"\n", c.pending))
+			lines := bufio.NewReader(outR)
+			if line, err := lines.ReadString('\n'); line != ponged("7") {
+				t.Fatalf("got %q, %v", line, err)
+			}
+			go io.Copy(io.Discard, lines)
+			h.answer()
+			inW.Close()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if err := conn.Drain(t.Context()); err != nil {
+				t.Error(err)
+			}
+			outW.Close()
+		})
+	}
+}
+
+// holding is an echo that answers "later" only when it is told.
+type holding struct {
+	echo
+	mu   sync.Mutex
+	held []*Reply
+	told bool
+}
+
+func (h *holding) Request(method string, params json.RawMessage, reply *Reply) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if method == "later" && !h.told {
+		h.held = append(h.held, reply)
+		return
+	}
+	h.echo.Request("ping", params, reply)
+}
+
+func (h *holding) answer() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told = true
+	for _, reply := range h.held {
+		reply.Result("late")
+	}
+}
+
+// FuzzValid holds what passes for JSON against encoding/json, for short lines and long ones.
+func FuzzValid(f *testing.F) {
+	for _, text := range []string{`{"a":[1,-0.5e+3,"\u00e9\n",true,false,null]}`, `{"a":1,}`, `01`, `"\x"`, "\"\t\"", `[1 2]`, `nul`, ``, `{"a"}`, `-`, `1.`, "\"\xff\"", `{}{}`} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, text := range [][]byte{text, append(bytes.Repeat([]byte(" "), 5000), text...)} {
+			if valid(text) != json.Valid(text) {
+				t.Fatalf("%q is JSON: %v", text, !valid(text))
+			}
+		}
+	})
+}
+
 func FuzzStream(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"ping"}`))
 	f.Add([]byte(`[{"id":1,"method":"m"},{"result":1,"id":"hb-1"}]`))
