@@ -72,7 +72,7 @@ func (f *FileConfig) Differences(c Config) []string {
 		}
 	}
 	over := f.Over(c)
-	differ("intervalSeconds", over.IntervalMs != c.IntervalMs, string(seconds(over.IntervalMs)), string(seconds(c.IntervalMs)))
+	differ("intervalSeconds", over.IntervalMs != c.IntervalMs, Length(over.IntervalMs).String(), Length(c.IntervalMs).String())
 	differ("paused", over.Paused != c.Paused, over.Paused, c.Paused)
 	differ("deliveryMode", over.Mode != c.Mode, over.Mode, c.Mode)
 	differ("cleared", over.Cleared != c.Cleared, over.Cleared, c.Cleared)

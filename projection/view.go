@@ -23,7 +23,7 @@ type ViewRef struct {
 func ConfigView(c Config, ref ViewRef) []byte {
 	w := objectWriter{indent: "  "}
 	w.open()
-	w.raw("intervalSeconds", seconds(c.IntervalMs))
+	w.raw("intervalSeconds", Length(c.IntervalMs).AppendJSON(nil))
 	w.raw("paused", strconv.AppendBool(nil, c.Paused))
 	w.text("deliveryMode", c.Mode)
 	w.text("message", c.Message)
@@ -87,7 +87,7 @@ func (w *objectWriter) reminder(r *Reminder, index uint64) {
 	w.number("createdAt", r.CreatedAt)
 	w.number("fireAt", r.FireAt)
 	if r.EveryMs > 0 {
-		w.raw("everySeconds", seconds(r.EveryMs))
+		w.raw("everySeconds", Length(r.EveryMs).AppendJSON(nil))
 	} else {
 		w.raw("everySeconds", []byte("null"))
 	}
@@ -177,14 +177,6 @@ func (w *objectWriter) close() {
 		w.b = append(append(w.b, '\n'), w.indent[2:]...)
 	}
 	w.b = append(w.b, '}')
-}
-
-// seconds is a length in milliseconds as JSON seconds, exact and without an exponent.
-func seconds(ms int64) []byte {
-	if ms%1000 == 0 {
-		return strconv.AppendInt(nil, ms/1000, 10)
-	}
-	return strconv.AppendFloat(nil, float64(ms)/1000, 'f', -1, 64)
 }
 
 // quote is text as a JSON string, without the escapes that only HTML needs.

@@ -190,7 +190,7 @@ func csvRow(s *projection.Subject, w *projection.Wake) []string {
 	}
 	every, late := "", ""
 	if s.EveryMs > 0 {
-		every = strconv.FormatFloat(float64(s.EveryMs)/1000, 'f', -1, 64)
+		every = text.Seconds(s.EveryMs)
 	}
 	if ms, ok := w.LateMs(); ok {
 		late = strconv.FormatInt(ms, 10)

@@ -9,7 +9,7 @@ import (
 type Object struct{ text []byte }
 
 // firstSize holds most results without growing, in bytes.
-const firstSize = 1 << 10
+const firstSize = 640
 
 // Put adds a member, and returns o. The names of one object must differ, and need no escapes. It panics when the value has no
 // JSON, as only a mistake in this program can have it.
@@ -19,6 +19,12 @@ func (o *Object) Put(name string, value any) *Object {
 		panic(fmt.Sprintf("rawjson: member %q: %v", name, err))
 	}
 	o.text = text
+	return o
+}
+
+// PutJSON is Put of a value that appendJSON adds.
+func (o *Object) PutJSON(name string, appendJSON func(dst []byte) []byte) *Object {
+	o.text = appendJSON(o.begin(name))
 	return o
 }
 

@@ -254,7 +254,7 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 	if due, active := e.dueBeat(); active {
 		nextBeat = projection.Moment(due)
 	}
-	beat := new(rawjson.Object).Put("interval_seconds", float64(config.IntervalMs)/1000).Put("paused", config.Paused).Put("next_at", nextBeat)
+	beat := new(rawjson.Object).Put("interval_seconds", projection.Length(config.IntervalMs)).Put("paused", config.Paused).Put("next_at", nextBeat)
 	next, waiting := []*rawjson.Object{}, 0
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		if r.FireAt <= now {

@@ -20,28 +20,32 @@ const OverdueMs = 60_000
 // Agent is a time as agents see it: 2026-10-10T08:02:36-07:00 [America/Los_Angeles] (SPEC 1.3).
 func Agent(ms int64, zone *time.Location) string {
 	const most = 80
-	at := time.UnixMilli(ms).In(zone).AppendFormat(make([]byte, 0, most), time.RFC3339) // of layouts, package time is quick with its own alone
-	if utc, ok := bytes.CutSuffix(at, []byte("Z")); ok {
-		at = append(utc, "+00:00"...)
+	return string(appendAgent(make([]byte, 0, most), ms, zone))
+}
+
+func appendAgent(dst []byte, ms int64, zone *time.Location) []byte {
+	dst = time.UnixMilli(ms).In(zone).AppendFormat(dst, time.RFC3339) // of layouts, package time is quick with its own alone
+	if utc, ok := bytes.CutSuffix(dst, []byte("Z")); ok {
+		dst = append(utc, "+00:00"...)
 	}
-	return string(append(append(append(at, " ["...), zone.String()...), ']'))
+	return append(append(append(dst, " ["...), zone.String()...), ']')
 }
 
 // Protocol is a time as protocols carry it: UTC, RFC 3339 with milliseconds (SPEC 1.3).
 func Protocol(ms int64) string { return projection.Instant(ms).String() }
 
 // Seconds is a length in milliseconds as a decimal number of seconds, exact.
-func Seconds(ms int64) string {
-	return strconv.FormatFloat(float64(ms)/1000, 'f', -1, 64)
-}
+func Seconds(ms int64) string { return projection.Length(ms).String() }
 
 // Quote is text between double quotes on one line, escaped as JSON; characters that would act on a terminal or turn the
 // line around are escaped, too.
-func Quote(text string) string {
+func Quote(text string) string { return string(appendQuote(make([]byte, 0, len(text)+2), text)) }
+
+func appendQuote(dst []byte, text string) []byte {
 	if rawjson.Plain(text) == len(text) && strings.IndexByte(text, 0x7f) < 0 {
-		return `"` + text + `"`
+		return append(append(append(dst, '"'), text...), '"')
 	}
-	return escapeUnseen(string(rawjson.AppendText(make([]byte, 0, len(text)+2), text)))
+	return append(dst, escapeUnseen(string(rawjson.AppendText(make([]byte, 0, len(text)+2), text)))...)
 }
 
 // Safe is text for a terminal: nothing in it breaks the line, acts on the terminal or turns the line around.
@@ -80,7 +84,11 @@ func OneLine(text string) string {
 }
 
 // In is how far away a time is, in whole seconds and never below zero: ~90s.
-func In(ms, now int64) string { return "~" + strconv.FormatInt(max(0, ms-now)/1000, 10) + "s" }
+func In(ms, now int64) string { return string(appendIn(nil, ms, now)) }
+
+func appendIn(dst []byte, ms, now int64) []byte {
+	return append(strconv.AppendInt(append(dst, '~'), max(0, ms-now)/1000, 10), 's')
+}
 
 // Status is what a status line says beside the settings.
 type Status struct {
@@ -96,27 +104,44 @@ type Status struct {
 
 // String is the line of SPEC 5.1.
 func (s Status) String() string {
-	mode, reminders, delivery := "mode="+s.Mode, "reminders="+strconv.Itoa(s.Reminders), "delivery=ok"
-	if s.Blocked != "" {
-		delivery = "delivery=BLOCKED (" + s.Blocked + ")"
+	const most = 512 // of nearly all lines
+	line := make([]byte, 0, most)
+	switch {
+	case s.Config.Cleared:
+		line = append(line, "Heartbeat NOT SET"...)
+	case s.Config.Paused:
+		line = append(line, "Heartbeat PAUSED"...)
+	default:
+		line = append(line, "Heartbeat ACTIVE"...)
+	}
+	line = append(append(line, " | mode="...), s.Mode...)
+	if !s.Config.Cleared {
+		line = projection.Length(s.Config.IntervalMs).AppendJSON(append(line, " | interval="...))
+		line = append(line, "s ("...)
+		line = strconv.AppendFloat(line, float64(s.Config.IntervalMs)/3600e3, 'f', 2, 64)
+		line = append(line, "h)"...)
+		if !s.Config.Paused {
+			line = appendIn(append(line, " | next in "...), s.NextMs, s.NowMs)
+		}
+	}
+	line = strconv.AppendInt(append(line, " | reminders="...), int64(s.Reminders), 10)
+	if s.Blocked == "" {
+		line = append(line, " | delivery=ok"...)
+	} else {
+		line = append(append(append(line, " | delivery=BLOCKED ("...), s.Blocked...), ')')
 	}
 	if s.Config.Cleared {
-		return strings.Join([]string{"Heartbeat NOT SET", mode, reminders, delivery}, " | ")
+		return string(line)
 	}
-	standing, next := "Heartbeat ACTIVE", " | next in "+In(s.NextMs, s.NowMs)
-	if s.Config.Paused {
-		standing, next = "Heartbeat PAUSED", ""
-	}
-	hours := strconv.FormatFloat(float64(s.Config.IntervalMs)/3600e3, 'f', 2, 64)
-	line := standing + " | " + mode + " | interval=" + Seconds(s.Config.IntervalMs) + "s (" + hours + "h)" + next +
-		" | " + reminders + " | " + delivery + " | message=" + Quote(s.Config.Message)
+	line = appendQuote(append(line, " | message="...), s.Config.Message)
 	if s.Config.Active != "" {
-		line += " | hours=" + s.Config.Active
+		line = append(append(line, " | hours="...), s.Config.Active...)
 	}
 	if s.Beats.Taken > 0 {
-		line += " | taken=" + strconv.FormatInt(s.Beats.Taken, 10) + " | last=" + Agent(s.Beats.LastMs, s.Zone)
+		line = strconv.AppendInt(append(line, " | taken="...), s.Beats.Taken, 10)
+		line = appendAgent(append(line, " | last="...), s.Beats.LastMs, s.Zone)
 	}
-	return line
+	return string(line)
 }
 
 // ReminderSet is the reply to reminder_add (SPEC 5.4).
