@@ -7,7 +7,8 @@
 //   - a file that cannot be used is never overwritten: it is left alone, or copied aside first (SPEC 3);
 //   - nothing that was appended is ever lost by what happens later.
 //
-// A Store is owned by one goroutine, the engine's loop. Only the function that [Store.BeginFlush] returns runs elsewhere.
+// A Store is used by one goroutine at a time: the engine's loop, or a call that is answered while that rests. Only the function
+// that [Store.BeginFlush] returns runs beside it.
 package recovery
 
 import (

@@ -36,21 +36,33 @@ const instructions = "This server wakes you. A heartbeat comes periodically: see
 	"use reminder_add; see what is set with reminder_list, and take one back with reminder_cancel. What you set is kept " +
 	"across restarts. A wake that begins with [reminder ...] or [current time: ...] comes from this server, not from a person."
 
-// call is what one request says of its protocol.
+// call is what one request says of its protocol, and of the tool that it calls.
 type call struct {
 	protocol  string
 	stateless bool
+
+	name, arguments json.RawMessage // nil where the params have none
 }
 
-// newCall reads a request's _meta. One that names a protocol version there is stateless and must say everything itself.
-func newCall(negotiated string, params json.RawMessage) (call, error) {
-	meta := rawjson.Get(params, "_meta") // params in another shape have none; each method judges them itself
+// newCall reads a request's params. One that names a protocol version in its _meta is stateless and must say everything itself.
+func newCall(negotiated string, params json.RawMessage) (c call, err error) {
+	var meta json.RawMessage
+	rawjson.Each(params, func(name []byte, value json.RawMessage) { // params in another shape have none; each method judges them itself
+		switch string(name) {
+		case "_meta":
+			meta = value
+		case "name":
+			c.name = value
+		case "arguments":
+			c.arguments = value
+		}
+	})
 	raw := rawjson.Get(meta, metaVersion)
 	if raw == nil {
-		if negotiated == "" {
-			negotiated = newestHandshake
+		if c.protocol = negotiated; negotiated == "" {
+			c.protocol = newestHandshake
 		}
-		return call{protocol: negotiated}, nil
+		return c, nil
 	}
 	var version string
 	if json.Unmarshal(raw, &version) != nil {
@@ -64,7 +76,8 @@ func newCall(negotiated string, params json.RawMessage) (call, error) {
 	if json.Unmarshal(rawjson.Get(meta, metaClientCapabilities), &capabilities) != nil || capabilities == nil {
 		return call{}, &rpcError{jsonrpc2.CodeInvalidParams, "_meta: " + metaClientCapabilities + " must be an object", nil}
 	}
-	return call{protocol: version, stateless: true}, nil
+	c.protocol, c.stateless = version, true
+	return c, nil
 }
 
 // result is a result as the request's protocol wants it.

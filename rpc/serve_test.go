@@ -7,12 +7,24 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/engine"
 )
+
+// options are for a server whose files are in dir.
+func options(dir string) Options {
+	return Options{
+		Version: "test", Log: slog.New(slog.DiscardHandler),
+		Engine: engine.Options{Zone: time.UTC, Log: slog.New(slog.DiscardHandler), Store: recovery.Options{
+			Files: recovery.Files{Config: filepath.Join(dir, "c.json"), Reminders: filepath.Join(dir, "r.json"), Journal: filepath.Join(dir, "j")},
+			Zone:  "UTC", Version: "test",
+		}},
+	}
+}
 
 // served runs a server over in-memory pipes; send writes a line, lines reads what comes back.
 func served(tb testing.TB) (send func(string), lines *bufio.Reader) {
@@ -22,13 +34,7 @@ func served(tb testing.TB) (send func(string), lines *bufio.Reader) {
 	outR, outW := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		done <- Serve(context.Background(), inR, outW, Options{
-			Version: "test", Log: slog.New(slog.DiscardHandler),
-			Engine: engine.Options{Zone: time.UTC, Log: slog.New(slog.DiscardHandler), Store: recovery.Options{
-				Files: recovery.Files{Config: filepath.Join(dir, "c.json"), Reminders: filepath.Join(dir, "r.json"), Journal: filepath.Join(dir, "j")},
-				Zone:  "UTC", Version: "test",
-			}},
-		})
+		done <- Serve(context.Background(), inR, outW, options(dir))
 		outW.Close()
 	}()
 	tb.Cleanup(func() {
@@ -45,23 +51,29 @@ func served(tb testing.TB) (send func(string), lines *bufio.Reader) {
 	}, bufio.NewReaderSize(outR, 1<<20)
 }
 
+// benchmarkCalls has a server answer so many calls, which come 32 at once.
 func benchmarkCalls(b *testing.B, tool, arguments string) {
-	send, lines := served(b)
-	slots := make(chan struct{}, 64)
+	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s}}`+"\n", tool, arguments)
+	o := options(b.TempDir())
 	b.ReportAllocs()
 	b.ResetTimer()
-	go func() {
-		for i := range b.N {
-			slots <- struct{}{}
-			send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":%q,"arguments":%s}}`, i, tool, arguments))
-		}
-	}()
-	for range b.N {
-		if _, err := lines.ReadBytes('\n'); err != nil {
-			b.Fatal(err)
-		}
-		<-slots
+	if err := Serve(b.Context(), &repeated{text: strings.Repeat(call, 32), times: b.N/32 + 1}, io.Discard, o); err != nil {
+		b.Fatal(err)
 	}
+}
+
+// repeated is a text so many times, each read apart.
+type repeated struct {
+	text  string
+	times int
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	if r.times == 0 {
+		return 0, io.EOF
+	}
+	r.times--
+	return copy(p, r.text), nil
 }
 
 func BenchmarkStatus(b *testing.B) { benchmarkCalls(b, "heartbeat_status", `{}`) }

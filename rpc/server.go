@@ -133,7 +133,7 @@ func (s *server) Request(method string, params json.RawMessage, reply *wire.Repl
 	case "tools/list":
 		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol, !s.session.MCPL || s.o.Engine.Proactive, s.agents != nil)}))
 	case "tools/call":
-		s.callTool(call, params, reply)
+		s.callTool(call, reply)
 	case "prompts/list":
 		reply.Result(call.listing(map[string]any{"prompts": promptListing(call.protocol)}))
 	case "prompts/get":
@@ -197,9 +197,9 @@ func ending(reply *wire.Reply) {
 	reply.Error(jsonrpc2.CodeInternalError, "the server is ending", nil)
 }
 
-func (s *server) callTool(call call, params json.RawMessage, reply *wire.Reply) {
-	name, isText := rawjson.Text(rawjson.Get(params, "name"))
-	arguments := rawjson.Get(params, "arguments")
+func (s *server) callTool(call call, reply *wire.Reply) {
+	name, isText := rawjson.Text(call.name)
+	arguments := call.arguments
 	if !isText {
 		reply.Error(jsonrpc2.CodeInvalidParams, "tools/call needs params with the name of a tool (a string) and its arguments (an object)", nil)
 		return

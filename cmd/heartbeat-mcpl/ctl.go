@@ -312,6 +312,8 @@ func (nobody) Call(string, any, time.Duration, func(wire.Answer)) error {
 
 func (nobody) Backlog() int64 { return 0 }
 
+func (nobody) Reads() uint64 { return 0 }
+
 // watch shows the status anew each second.
 func (c *ctl) watch(ctx context.Context, out *os.File) error {
 	for {

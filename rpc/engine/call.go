@@ -35,17 +35,18 @@ type shows struct{ config, reminders bool }
 
 type toolCall struct {
 	shows shows
+	reads bool // call records nothing
 	call  func(*Engine, json.RawMessage) reply
 	// read answers in place of call, from the journal on disk and beside the loop.
 	read func(*Engine, json.RawMessage, func(reply))
 }
 
 var toolCalls = map[string]toolCall{
-	"heartbeat_status":    {shows: shows{true, true}, call: (*Engine).status},
+	"heartbeat_status":    {shows: shows{true, true}, reads: true, call: (*Engine).status},
 	"heartbeat_configure": {shows: shows{true, true}, call: (*Engine).configure},
 	"heartbeat_trigger":   {shows: shows{true, true}, call: (*Engine).trigger},
 	"reminder_add":        {shows: shows{false, true}, call: (*Engine).addReminder},
-	"reminder_list":       {shows: shows{false, true}, call: (*Engine).listReminders},
+	"reminder_list":       {shows: shows{false, true}, reads: true, call: (*Engine).listReminders},
 	"reminder_cancel":     {shows: shows{false, true}, call: (*Engine).cancelReminder},
 	"heartbeat_command":   {shows: shows{true, true}, call: (*Engine).command},
 	"wake_history":        {shows: shows{false, true}, read: (*Engine).wakeHistory},
@@ -64,8 +65,14 @@ func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(tools.
 
 // CallBy is [Engine.Call] for somebody else than the agent.
 func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
+	t := toolCalls[tool]
+	if by == journal.ByTool && t.reads {
+		if r, done := e.readBeside(t, arguments); done {
+			answer(r)
+			return true
+		}
+	}
 	return e.do(func() {
-		t := toolCalls[tool]
 		e.by = by
 		if t.read != nil {
 			t.read(e, arguments, func(r reply) { answer(finish(r, append(r.notes, e.readNotes(t.shows)...), nil, true)) })
@@ -90,9 +97,36 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 			})
 			return
 		}
-		notes := append(slices.Clone(r.notes), e.store.Notes(t.shows.config, t.shows.reminders)...)
+		notes := e.notes(t, r)
 		e.then(func(saved error) { answer(finish(r, notes, saved, e.store.Journalled())) })
 	})
+}
+
+// readBeside answers a tool that only reads, on the caller's goroutine. False: the loop is at work, or has been handed something
+// that comes first.
+func (e *Engine) readBeside(t toolCall, arguments json.RawMessage) (answer tools.Reply, done bool) {
+	if !e.working.TryLock() {
+		return tools.Reply{}, false
+	}
+	defer e.working.Unlock()
+	if e.store == nil || e.handed.Load() > 0 {
+		return tools.Reply{}, false
+	}
+	e.by = journal.ByTool
+	saved, behind := e.store.NotSaved(), e.store.Behind()
+	if e.lookAtFiles() {
+		saved = e.commit()
+	}
+	if !behind && e.store.Behind() {
+		e.do(func() {}) // the loop does not know yet that there are views to write, and maybe other times to wake at
+	}
+	r := t.call(e, arguments)
+	return finish(r, e.notes(t, r), saved, e.store.Journalled()), true
+}
+
+// notes are all the sentences that go below a reply.
+func (e *Engine) notes(t toolCall, r reply) []string {
+	return append(slices.Clone(r.notes), e.store.Notes(t.shows.config, t.shows.reminders)...)
 }
 
 // readNotes are what a reply that was read from the journal must say.
@@ -272,7 +306,7 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 	e.logWaiting()
 	r, _ := e.state().Reminder(event.ID)
 	return reply{
-		text: text.ReminderSet(r, now, e.o.Zone), data: reminderData(r).Put("inSeconds", float64(max(0, r.FireAt-now))/1000),
+		text: text.ReminderSet(r, now, e.o.Zone), data: reminderData(r).PutJSON("inSeconds", projection.Length(max(0, r.FireAt-now)).AppendJSON),
 		notes: append(notes, e.unpushable()...), changed: true, saves: true,
 	}
 }
@@ -428,9 +462,9 @@ func (e *Engine) statusReply(before string, notes []string) reply {
 
 func statusData(s text.Status, active bool) *rawjson.Object {
 	status, delivery := "active", "ok"
-	var nextIn, nextAt any
+	nextIn, nextAt := null, null
 	if active {
-		nextIn, nextAt = float64(max(0, s.NextMs-s.NowMs))/1000, projection.Moment(s.NextMs)
+		nextIn, nextAt = projection.Length(max(0, s.NextMs-s.NowMs)).AppendJSON, projection.Moment(s.NextMs).AppendJSON
 	} else {
 		status = "paused"
 	}
@@ -441,24 +475,27 @@ func statusData(s text.Status, active bool) *rawjson.Object {
 		delivery = "blocked"
 	}
 	return new(rawjson.Object).PutText("status", status).PutText("deliveryMode", s.Config.Mode).
-		Put("intervalSeconds", float64(s.Config.IntervalMs)/1000).Put("nextInSeconds", nextIn).Put("nextAt", nextAt).
+		PutJSON("intervalSeconds", projection.Length(s.Config.IntervalMs).AppendJSON).PutJSON("nextInSeconds", nextIn).PutJSON("nextAt", nextAt).
 		PutTextOrNull("activeHours", s.Config.Active).PutText("message", s.Config.Message).Put("reminders", s.Reminders).
 		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).
-		Put("taken", s.Beats.Taken).Put("lastTakenAt", projection.Instant(s.Beats.LastMs))
+		Put("taken", s.Beats.Taken).PutJSON("lastTakenAt", projection.Instant(s.Beats.LastMs).AppendJSON)
 }
 
+func null(dst []byte) []byte { return append(dst, "null"...) }
+
 func reminderData(r *projection.Reminder) *rawjson.Object {
-	var every, left any
+	every := null
 	if r.EveryMs > 0 {
-		every = float64(r.EveryMs) / 1000
+		every = projection.Length(r.EveryMs).AppendJSON
 	}
+	var left any
 	d := r.Details()
 	if d.Left > 0 {
 		left = d.Left
 	}
-	return new(rawjson.Object).PutText("id", r.ID).PutText("message", r.Message).Put("createdAt", projection.Moment(r.CreatedAt)).
-		Put("fireAt", projection.Moment(r.FireAt)).Put("everySeconds", every).PutTextOrNull("cron", d.Cron).
-		Put("until", projection.Instant(d.Until)).Put("remaining", left)
+	return new(rawjson.Object).PutText("id", r.ID).PutText("message", r.Message).PutJSON("createdAt", projection.Moment(r.CreatedAt).AppendJSON).
+		PutJSON("fireAt", projection.Moment(r.FireAt).AppendJSON).PutJSON("everySeconds", every).PutTextOrNull("cron", d.Cron).
+		PutJSON("until", projection.Instant(d.Until).AppendJSON).Put("remaining", left)
 }
 
 func refusalData(r *projection.Reminder) any {

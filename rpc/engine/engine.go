@@ -1,6 +1,7 @@
 // Package engine owns the server's one loop: the goroutine that holds the state, the journal, the due queue and the
 // pushes in flight. Everything else (tool calls, the host's answers and policy, timers) hands it functions and gets
-// results back, so nothing here is locked.
+// results back. A tool that only reads is answered where it is called while the loop rests: a lock around each turn
+// keeps the two apart, and nothing else here is locked.
 //
 // Start with [New] and [Engine.Run]. Each turn of the loop takes all that was handed over, lets it record events, looks
 // at the clock, appends every event with one fsync, and only then answers and pushes: a reply leaves after its event is on
@@ -13,6 +14,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +30,6 @@ const (
 	lockPoll     = 250 * time.Millisecond // how often a held journal is tried again (SPEC 1.5)
 	trimEvery    = time.Hour
 	flushSpacing = 100 * time.Millisecond // between the begins of two writings of the views (SPEC 2.3: up to 200 ms behind)
-	lookSpacing  = time.Millisecond       // between two looks at the files while one call follows the other without a pause
 )
 
 // Host is the connection that wakes are pushed on.
@@ -37,6 +38,8 @@ type Host interface {
 	Call(method string, params any, limit time.Duration, answer func(wire.Answer)) error
 	// Backlog is how many bytes wait for the host to read.
 	Backlog() int64
+	// Reads is how often something was read from the host: what one read brought was written before any of it was answered.
+	Reads() uint64
 }
 
 // Options are what an Engine needs to know.
@@ -55,11 +58,13 @@ type Options struct {
 	Proactive   bool                // wakes can be polled on every connection, also where they are pushed
 }
 
-// Engine is the loop. All fields below inbox and done are the loop's own.
+// Engine is the loop. All fields below working belong to who holds it.
 type Engine struct {
-	o     Options
-	inbox chan func()
-	done  chan struct{} // closed when the loop has ended
+	o       Options
+	inbox   chan func()
+	handed  atomic.Int64  // functions in the inbox, and the one that was just taken from it
+	done    chan struct{} // closed when the loop has ended
+	working sync.Mutex    // held by a turn of the loop, and by a call that is answered beside it
 
 	host        Host
 	store       *recovery.Store     // nil: another server holds the journal
@@ -79,7 +84,7 @@ type Engine struct {
 	flushing bool
 	nextWork time.Time // when the next writing may begin
 	lastLook time.Time // at the files
-	idled    bool      // nothing waited since then: who calls next may have edited one
+	looked   uint64    // the host's Reads at the last look before a call
 	timer    *time.Timer
 	changes  changes
 	letters  letters
@@ -117,6 +122,7 @@ func (e *Engine) do(f func()) bool {
 		return false
 	default:
 	}
+	e.handed.Add(1)
 	select {
 	case e.inbox <- f:
 		return true
@@ -133,6 +139,7 @@ func (e *Engine) Run(ctx context.Context, reason func() string) error {
 	e.clock = newClock(e.o.Wall)
 	e.timer = time.NewTimer(0)
 	defer e.timer.Stop()
+	e.working.Lock() // for good, but for the rests between turns: nothing is answered before the beginning and after the end
 	e.tryOpen()
 	if e.held != nil && e.o.Offline != "" {
 		return e.held
@@ -155,14 +162,8 @@ func (e *Engine) Run(ctx context.Context, reason func() string) error {
 // turn waits for something to do and does all of it.
 func (e *Engine) turn(ctx context.Context) {
 	e.timer.Reset(e.untilNext())
-	e.idled = e.idled || len(e.inbox) == 0
-	select {
-	case f := <-e.inbox:
-		f()
-	case <-e.timer.C:
-	case <-e.flushed:
-		e.flushEnded()
-	case <-ctx.Done():
+	e.rest(ctx)
+	if ctx.Err() != nil {
 		return
 	}
 	e.drain()
@@ -177,6 +178,33 @@ func (e *Engine) turn(ctx context.Context) {
 	e.flush()
 }
 
+// rest waits for something to do. Meanwhile calls may be answered beside it ([Engine.readBeside]).
+func (e *Engine) rest(ctx context.Context) {
+	e.working.Unlock()
+	var handed func()
+	flushed := false
+	select {
+	case handed = <-e.inbox:
+	case <-e.timer.C:
+	case <-e.flushed:
+		flushed = true
+	case <-ctx.Done():
+	}
+	e.working.Lock()
+	if handed != nil {
+		e.takeOver(handed)
+	}
+	if flushed {
+		e.flushEnded()
+	}
+}
+
+// takeOver does what was handed over.
+func (e *Engine) takeOver(f func()) {
+	f()
+	e.handed.Add(-1)
+}
+
 // drain does what else was handed over, as much as one fsync should carry.
 func (e *Engine) drain() {
 	for len(e.next) > 0 {
@@ -187,7 +215,7 @@ func (e *Engine) drain() {
 	for range cap(e.inbox) {
 		select {
 		case f := <-e.inbox:
-			f()
+			e.takeOver(f)
 		default:
 			return
 		}
@@ -197,18 +225,18 @@ func (e *Engine) drain() {
 // Pushing says whether the host lets wakes through. It may be called by anybody.
 func (e *Engine) Pushing() bool { return e.pushing.Load() }
 
-// commit appends what the turn recorded and then lets out what waits for it.
-func (e *Engine) commit() {
-	var err error
+// commit appends what the turn recorded and then lets out what waits for it. An error says that it could not be appended.
+func (e *Engine) commit() (saved error) {
 	if e.store != nil {
-		err = e.store.Commit(e.now())
+		saved = e.store.Commit(e.now())
 	}
 	after := e.after
 	e.after = nil
 	for _, f := range after {
-		f(err)
+		f(saved)
 	}
 	e.tellChanges()
+	return saved
 }
 
 // then has f called when the events recorded so far are on disk, or could not be put there.
@@ -333,18 +361,22 @@ func (e *Engine) record(bodies ...journal.Body) {
 	}
 }
 
-// lookAtFiles takes in edits before a call is answered.
-func (e *Engine) lookAtFiles() {
-	if e.idled || time.Since(e.lastLook) >= lookSpacing {
-		e.idled, e.lastLook = false, time.Now()
-		e.takeInEdits()
+// lookAtFiles takes in edits before a call is answered: once for all calls that came in one read, as whoever made them saw none
+// of their answers before the last was made. It says whether there were any.
+func (e *Engine) lookAtFiles() bool {
+	reads := e.host.Reads()
+	if e.by == journal.ByTool && reads == e.looked {
+		return false
 	}
+	e.looked, e.lastLook = reads, time.Now()
+	return e.takeInEdits()
 }
 
-// takeInEdits takes in what a person changed in the views.
-func (e *Engine) takeInEdits() {
-	e.store.TakeInEdits(e.now())
+// takeInEdits takes in what a person changed in the views, and says whether there was anything.
+func (e *Engine) takeInEdits() bool {
+	some := e.store.TakeInEdits(e.now())
 	e.takenIn()
+	return some
 }
 
 // takenIn follows edits of the views that the store recorded by itself.

@@ -183,6 +183,7 @@ func (r *rig) events(kinds ...journal.Kind) []journal.Event {
 
 // fakeHost keeps the pushes for the test to answer.
 type fakeHost struct {
+	reads  atomic.Uint64
 	mu     sync.Mutex
 	all    []*fakePush
 	answer func(*fakePush) // answers at once; nil: the test does
@@ -209,6 +210,9 @@ func (h *fakeHost) Call(_ string, params any, limit time.Duration, answer func(w
 }
 
 func (h *fakeHost) Backlog() int64 { return 0 }
+
+// Reads says that each call came alone.
+func (h *fakeHost) Reads() uint64 { return h.reads.Add(1) }
 
 func (h *fakeHost) answerWith(f func(*fakePush)) {
 	h.mu.Lock()
@@ -885,6 +889,19 @@ func TestEditIsSeenByTheNextCall(t *testing.T) {
 	})
 }
 
+// TestEditThatACallFindsIsShownSoon: also when the call was answered beside the loop, which would rest for a second (SPEC 2.3).
+func TestEditThatACallFindsIsShownSoon(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.pass(time.Second)
+		r.write("reminders.json", `[{"id":"one","message":"m","createdAt":1,"fireAt":4000000000000,"everySeconds":null}]`)
+		r.says("reminder_list", "one")
+		r.pass(200 * time.Millisecond)
+		if text, err := os.ReadFile(filepath.Join(r.dir, "reminders.json")); err != nil || !bytes.Contains(text, []byte(`"journalIndex"`)) {
+			t.Errorf("the view is not written anew: %s, %v", text, err)
+		}
+	})
+}
+
 func (r *rig) write(name, text string) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
@@ -902,5 +919,31 @@ func TestEditJustBeforeTheEndIsInTheJournal(t *testing.T) {
 			t.Errorf("got %+v", edits)
 		}
 		r.start()
+	})
+}
+
+// TestReadsKeepTheOrderOfCalls: what only reads may be answered beside the loop, but shows all that was asked for before it.
+func TestReadsKeepTheOrderOfCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		const times = 300
+		replies := make(chan tools.Reply, 2*times)
+		for range times {
+			for _, c := range [][2]string{{"reminder_add", `{"message":"m","inSeconds":60}`}, {"heartbeat_status", ""}} {
+				if !r.e.Call(c[0], json.RawMessage(c[1]), func(reply tools.Reply) { replies <- reply }) {
+					t.Fatal("the engine has ended")
+				}
+			}
+		}
+		for i := range times {
+			added, status := <-replies, <-replies
+			if added.IsError || field[int](t, status, "reminders") != i+1 {
+				t.Fatalf("after add %d: %s; then %s", i+1, added.Text, status.Text)
+			}
+		}
+		r.stop()
+		if r.e.Call("heartbeat_status", nil, func(tools.Reply) { t.Error("answered out of a closed journal") }) {
+			t.Error("a call was taken after the end")
+		}
 	})
 }
