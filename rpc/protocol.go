@@ -36,11 +36,15 @@ const instructions = "This server wakes you. A heartbeat comes periodically: see
 	"use reminder_add; see what is set with reminder_list, and take one back with reminder_cancel. What you set is kept " +
 	"across restarts. A wake that begins with [reminder ...] or [current time: ...] comes from this server, not from a person."
 
-// call is what one request says of its protocol, and of the tool that it calls.
-type call struct {
+// dialect is the protocol that one request speaks.
+type dialect struct {
 	protocol  string
 	stateless bool
+}
 
+// call is what one request says of its protocol, and of the tool that it calls.
+type call struct {
+	dialect
 	name, arguments json.RawMessage // nil where the params have none
 }
 
@@ -81,19 +85,19 @@ func newCall(negotiated string, params json.RawMessage) (c call, err error) {
 }
 
 // result is a result as the request's protocol wants it.
-func (c call) result(fields map[string]any) map[string]any {
-	if c.stateless {
+func (d dialect) result(fields map[string]any) map[string]any {
+	if d.stateless {
 		fields["resultType"] = "complete"
 	}
 	return fields
 }
 
 // toolResult is a tool's answer as the request's protocol knows it.
-func (c call) toolResult(r tools.Reply) toolResult {
-	if !structured(c.protocol) {
+func (d dialect) toolResult(r tools.Reply) toolResult {
+	if !structured(d.protocol) {
 		r.Structured = nil
 	}
-	return toolResult{r, c.stateless}
+	return toolResult{r, d.stateless}
 }
 
 // toolResult is MCP's CallToolResult. Every call ends with one: it writes itself.
@@ -116,19 +120,19 @@ func (r toolResult) AppendJSON(dst []byte) []byte {
 }
 
 // listing is a result that a client may keep: it is the same for as long as the server runs.
-func (c call) listing(fields map[string]any) map[string]any {
-	if c.stateless {
+func (d dialect) listing(fields map[string]any) map[string]any {
+	if d.stateless {
 		fields["ttlMs"], fields["cacheScope"] = 3600_000, "private"
 	}
-	return c.result(fields)
+	return d.result(fields)
 }
 
 // changing is a result that a client must ask for anew each time.
-func (c call) changing(fields map[string]any) map[string]any {
-	if c.stateless {
+func (d dialect) changing(fields map[string]any) map[string]any {
+	if d.stateless {
 		fields["ttlMs"], fields["cacheScope"] = 0, "private"
 	}
-	return c.result(fields)
+	return d.result(fields)
 }
 
 func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {

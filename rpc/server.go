@@ -217,15 +217,15 @@ func (s *server) callTool(call call, reply *wire.Reply) {
 	case name == "get_proactive_events" && s.agents != nil:
 		go func() {
 			s.agents.Refresh()
-			s.callEngine(call, name, arguments, reply)
+			s.callEngine(call.dialect, name, arguments, reply)
 		}()
 	default:
-		s.callEngine(call, name, arguments, reply)
+		s.callEngine(call.dialect, name, arguments, reply)
 	}
 }
 
-func (s *server) callEngine(call call, name string, arguments json.RawMessage, reply *wire.Reply) {
-	if !s.engine.Call(name, arguments, func(r tools.Reply) { reply.Result(call.toolResult(r)) }) {
+func (s *server) callEngine(d dialect, name string, arguments json.RawMessage, reply *wire.Reply) {
+	if !s.engine.Call(name, arguments, func(r tools.Reply) { reply.Result(d.toolResult(r)) }) {
 		ending(reply)
 	}
 }

@@ -42,6 +42,19 @@ func (o *Object) PutTextOrNull(name, value string) *Object {
 	return o.PutText(name, value)
 }
 
+// PutTexts is Put of a list of texts; none of them is an empty list.
+func (o *Object) PutTexts(name string, texts []string) *Object {
+	o.text = append(o.begin(name), '[')
+	for i, text := range texts {
+		if i > 0 {
+			o.text = append(o.text, ',')
+		}
+		o.text = AppendText(o.text, text)
+	}
+	o.text = append(o.text, ']')
+	return o
+}
+
 // begin is the object up to a member's value.
 func (o *Object) begin(name string) []byte {
 	if o.text == nil {

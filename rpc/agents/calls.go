@@ -87,7 +87,7 @@ func (s *Service) renews(a *projection.Agent) {
 
 // answered is a reply that carries the notes, below its text and in its data.
 func answered(said string, notes []string, data *rawjson.Object) tools.Reply {
-	data.Put("notes", append([]string{}, notes...))
+	data.PutTexts("notes", notes)
 	return tools.Reply{Text: strings.Join(append([]string{said}, notes...), "\n"), Structured: data.JSON()}
 }
 
@@ -127,7 +127,7 @@ func (s *Service) list(arguments json.RawMessage) tools.Reply {
 			line += fmt.Sprintf(" (for %ds)", (now-a.StatusMs)/1000)
 		}
 		lines = append(lines, fmt.Sprintf("%s | seen %ds ago | stale %s", line, max(0, now-a.LastMs)/1000, text.Agent(a.StaleMs(), s.o.Zone)))
-		entries = append(entries, new(rawjson.Object).PutText("agent_id", a.ID).PutText("role", a.Role).PutText("repo", a.Repo).Put("caps", append([]string{}, a.Caps...)).
+		entries = append(entries, new(rawjson.Object).PutText("agent_id", a.ID).PutText("role", a.Role).PutText("repo", a.Repo).PutTexts("caps", a.Caps).
 			PutText("status", a.Status).Put("statusAgeSeconds", max(0, now-a.StatusMs)/1000).Put("checkedInAt", projection.Instant(a.SinceMs)).
 			Put("lastSeen", projection.Instant(a.LastMs)).Put("staleAt", projection.Instant(a.StaleMs())))
 	}

@@ -158,7 +158,7 @@ func finish(r reply, notes []string, saved error, journalled bool) tools.Reply {
 		if r.saves {
 			r.data.Put("saved", saved == nil && (journalled || !r.changed))
 		}
-		reply.Structured = r.data.Put("notes", append([]string{}, notes...)).JSON()
+		reply.Structured = r.data.PutTexts("notes", notes).JSON()
 	}
 	return reply
 }

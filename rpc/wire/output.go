@@ -11,13 +11,15 @@ import (
 
 // output is the one writer to the peer: what is to be written waits in a queue, whose size the callers watch.
 type output struct {
-	w io.Writer
-	o Options
+	w   io.Writer
+	now func(p []byte) (n int) // writes what w takes without waiting
+	o   Options
 
 	mu      sync.Mutex
 	queue   []byte // whole lines
 	bytes   int64  // queued or being written
 	held    bool   // what is queued may wait for more
+	writing bool   // the writer has taken something that is not written yet
 	closing bool
 	wake    chan struct{} // something was queued, or closing
 	relief  chan struct{} // closed when bytes were written; nil while nobody waits for that
@@ -32,7 +34,7 @@ type output struct {
 
 func newOutput(w io.Writer, o Options) *output {
 	out := &output{
-		w: w, o: o, wake: make(chan struct{}, 1),
+		w: w, now: nowWriter(w), o: o, wake: make(chan struct{}, 1),
 		failed: make(chan struct{}), ended: make(chan struct{}),
 	}
 	out.stall = time.AfterFunc(o.StallAfter, out.warn)
@@ -72,15 +74,23 @@ func (o *output) hold() {
 	o.mu.Unlock()
 }
 
-// release has all that is queued written, and from now on each line at once.
+// release has all that is queued written, and from now on each line at once. It never waits.
 func (o *output) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held = false
+	if len(o.queue) > 0 && !o.writing { // to wake the writer costs more than most writes
+		n := o.now(o.queue)
+		o.bytes -= int64(n)
+		o.queue = append(o.queue[:0], o.queue[n:]...)
+	}
 	if len(o.queue) > 0 {
 		o.begin()
 	}
 }
+
+// takesNothing leaves all to the writer.
+func takesNothing([]byte) (n int) { return 0 }
 
 func (o *output) waiting() int64 {
 	o.mu.Lock()
@@ -158,6 +168,7 @@ func (o *output) take(spare []byte) []byte {
 	defer o.mu.Unlock()
 	chunk := o.queue
 	o.queue = spare[:0]
+	o.writing = len(chunk) > 0
 	return chunk
 }
 
