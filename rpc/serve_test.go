@@ -1,8 +1,6 @@
 package rpc
 
 import (
-	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,31 +22,6 @@ func options(dir string) Options {
 			Zone:  "UTC", Version: "test",
 		}},
 	}
-}
-
-// served runs a server over in-memory pipes; send writes a line, lines reads what comes back.
-func served(tb testing.TB) (send func(string), lines *bufio.Reader) {
-	tb.Helper()
-	dir := tb.TempDir()
-	inR, inW := io.Pipe()
-	outR, outW := io.Pipe()
-	done := make(chan error, 1)
-	go func() {
-		done <- Serve(context.Background(), inR, outW, options(dir))
-		outW.Close()
-	}()
-	tb.Cleanup(func() {
-		inW.Close()
-		go io.Copy(io.Discard, outR)
-		if err := <-done; err != nil {
-			tb.Error(err)
-		}
-	})
-	return func(line string) {
-		if _, err := io.WriteString(inW, line+"\n"); err != nil {
-			tb.Error(err)
-		}
-	}, bufio.NewReaderSize(outR, 1<<20)
 }
 
 // benchmarkCalls has a server answer so many calls, which come 32 at once.

@@ -31,7 +31,7 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	// Writes to a pipe whose reader is gone are errors here, not the end of the process: the journal is closed first.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	var err error
 	if slices.Contains(args, "--stdio") {

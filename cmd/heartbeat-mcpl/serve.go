@@ -14,7 +14,7 @@ import (
 // serve talks to a host on stdin and stdout until either ends (SPEC 1.1, 1.4).
 func serve(ctx context.Context, s settings) error {
 	// A stray print anywhere must not break the protocol: stdout is the host's alone.
-	out := os.Stdout
+	in, out := hostPipes()
 	os.Stdout = os.Stderr
 
 	log := slog.New(newLogHandler(os.Stderr))
@@ -27,7 +27,7 @@ func serve(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	err = rpc.Serve(ctx, os.Stdin, out, rpc.Options{
+	err = rpc.Serve(ctx, in, out, rpc.Options{
 		Version: version(),
 		Log:     log,
 		Mesh:    mesh,

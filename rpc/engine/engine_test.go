@@ -64,13 +64,6 @@ func (b *lockedBuffer) String() string {
 	return b.buf.String()
 }
 
-// forget drops what was logged: a test that measures memory does not count it.
-func (b *lockedBuffer) forget() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.buf = bytes.Buffer{}
-}
-
 func (r *rig) start() {
 	r.host, r.log = &fakeHost{}, new(lockedBuffer)
 	n := 0
