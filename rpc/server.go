@@ -2,7 +2,7 @@
 // is asked to the engine and gives back what the engine answers.
 //
 // Start with [Serve]. The handshake and everything that needs no state are answered on the spot, whatever state the
-// files are in (SPEC 1.4); all else goes through the engine's loop.
+// files are in (SPEC 1.4); all else is the engine's.
 package rpc
 
 import (

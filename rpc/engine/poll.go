@@ -263,7 +263,7 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 		if len(next) < 3 {
 			var every any
 			if r.EveryMs > 0 {
-				every = float64(r.EveryMs) / 1000
+				every = projection.Length(r.EveryMs)
 			}
 			next = append(next, new(rawjson.Object).PutText("id", r.ID).PutText("title", titleOf(r)).Put("at", projection.Moment(r.FireAt)).Put("repeats_every_seconds", every))
 		}

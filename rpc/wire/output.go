@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// output is the one writer to the peer: what is to be written waits in a queue, whose size the callers watch.
+// output is the one way to the peer: what is to be written waits in a queue, whose size the callers watch, for a goroutine that
+// writes it. What the peer takes at once is written past that one ([output.release]).
 type output struct {
 	w   io.Writer
 	now func(p []byte) (n int) // writes what w takes without waiting
@@ -82,7 +83,7 @@ func (o *output) release() {
 	if len(o.queue) > 0 && !o.writing { // to wake the writer costs more than most writes
 		n := o.now(o.queue)
 		o.bytes -= int64(n)
-		o.queue = append(o.queue[:0], o.queue[n:]...)
+		o.queue = append(reusable(o.queue), o.queue[n:]...)
 	}
 	if len(o.queue) > 0 {
 		o.begin()
@@ -161,15 +162,20 @@ const mostAtOnce = 64 << 10
 
 // take is all that is to be written; what is queued from now on goes into spare, which was written.
 func (o *output) take(spare []byte) []byte {
-	if cap(spare) > mostKept {
-		spare = nil
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	chunk := o.queue
-	o.queue = spare[:0]
+	o.queue = reusable(spare)
 	o.writing = len(chunk) > 0
 	return chunk
+}
+
+// reusable is a buffer's room for other bytes, unless it grew large for an answer.
+func reusable(buffer []byte) []byte {
+	if cap(buffer) > mostKept {
+		return nil
+	}
+	return buffer[:0]
 }
 
 func (o *output) write(part []byte) error {

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -376,6 +378,39 @@ func TestAnswersLeaveBeforeAnythingIsWaitedFor(t *testing.T) {
 		})
 	}
 }
+
+// TestAnswersThatAPipeDoesNotTakeAtOnce: of what goes past the writer, the rest follows in order when the peer reads.
+func TestAnswersThatAPipeDoesNotTakeAtOnce(t *testing.T) {
+	outR, outW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outR.Close()
+	const calls = 5000 // whose answers are several times what a pipe holds
+	var input, want strings.Builder
+	for i := range calls {
+		fmt.Fprintf(&input, `{"jsonrpc":"2.0","id":%d,"method":"ping"}`+"\n", i)
+		want.WriteString(ponged(strconv.Itoa(i)))
+	}
+	conn := New(piecewise{strings.NewReader(input.String())}, outW, &echo{}, Options{})
+	if err := conn.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan error, 1)
+	go func() {
+		drained <- conn.Drain(context.Background())
+		outW.Close()
+	}()
+	got, err := io.ReadAll(outR)
+	if string(got) != want.String() || err != nil || <-drained != nil {
+		t.Errorf("%d bytes instead of %d, %v", len(got), want.Len(), err)
+	}
+}
+
+// piecewise gives little at each read.
+type piecewise struct{ r io.Reader }
+
+func (p piecewise) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), 4<<10)]) }
 
 // holding is an echo that answers "later" only when it is told.
 type holding struct {
