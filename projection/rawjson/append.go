@@ -124,11 +124,19 @@ func Plain(text string) int {
 			break
 		}
 	}
-	for i < len(text) && text[i] >= ' ' && text[i] < utf8.RuneSelf && text[i] != '"' && text[i] != '\\' {
+	for i < len(text) && plain[text[i]] {
 		i++
 	}
 	return i
 }
+
+// plain is which bytes stand for themselves in a JSON string.
+var plain = func() (is [256]bool) {
+	for b := ' '; b < utf8.RuneSelf; b++ {
+		is[b] = b != '"' && b != '\\'
+	}
+	return is
+}()
 
 // escapeOf is how a character must be written in a JSON string, empty where it stands as it is.
 func escapeOf(r rune, size int) string {

@@ -305,6 +305,9 @@ func (c *call) line(name string) string {
 
 // ParseNone reads the arguments of a tool that takes none.
 func ParseNone(tool string, arguments json.RawMessage) (notes []string, err error) {
+	if members, err := membersOf(arguments); err != nil || len(members) == 0 { // as nearly always
+		return nil, err
+	}
 	c, err := read(tool, arguments)
 	if err != nil {
 		return nil, err

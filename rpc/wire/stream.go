@@ -28,8 +28,9 @@ type stream struct {
 	dispatch func(method string, params, id json.RawMessage) // id is nil for a notification; must not block
 	closed   <-chan struct{}                                 // closed when the conversation is over
 
-	ended chan struct{} // closed when the input has ended and all of it was handed on
-	slots chan struct{} // one for each request without an answer
+	ended      chan struct{} // closed when the input has ended and all of it was handed on
+	unanswered atomic.Int64  // requests
+	fewer      chan struct{} // there is one less than mostUnanswered
 }
 
 // input is what the peer sends. The answers to all that one read brought may leave together, and do so before the next.
@@ -55,7 +56,7 @@ func newStream(in io.Reader, out *output, o Options, calls *callTable, closed <-
 	input := &input{r: in, out: out}
 	return &stream{
 		in: bufio.NewReaderSize(input, 64<<10), input: input, out: out, o: o, calls: calls, closed: closed,
-		ended: make(chan struct{}), slots: make(chan struct{}, mostUnanswered),
+		ended: make(chan struct{}), fewer: make(chan struct{}, 1),
 	}
 }
 
@@ -232,22 +233,30 @@ func (s *stream) putError(id json.RawMessage, code int64, why string) {
 
 // slot waits until one more request may be without an answer. False: it never will.
 func (s *stream) slot() bool {
-	select {
-	case s.slots <- struct{}{}:
+	if s.unanswered.Add(1) <= mostUnanswered {
 		return true
-	default:
 	}
 	s.out.release()
-	select {
-	case s.slots <- struct{}{}:
-		return true
-	case <-s.closed:
-		return false
+	for s.unanswered.Load() > mostUnanswered {
+		select {
+		case <-s.fewer:
+		case <-s.closed:
+			return false
+		}
 	}
+	return true
 }
 
 // answered makes room for the next request.
-func (s *stream) answered() { <-s.slots }
+func (s *stream) answered() {
+	if s.unanswered.Add(-1) < mostUnanswered {
+		return
+	}
+	select {
+	case s.fewer <- struct{}{}:
+	default: // said already
+	}
+}
 
 var errLong = errors.New("the line is too long")
 
