@@ -27,7 +27,8 @@ import (
 	"heartbeat-mcpl/rpc/wire"
 )
 
-// drainLimit bounds how long the last replies may take to be written once the server ends.
+// drainLimit is how long a host may take none of the last replies once the server ends, and how long all of them may take after a
+// signal.
 const drainLimit = 2 * time.Second
 
 // Options are what [Serve] needs to know.
@@ -86,10 +87,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		s.engine.Participant(func(agent, pane string) { go s.agents.Resume(agent, pane) })
 	}
 	err := conn.Run(ctx)
+	hostGone := errors.Is(err, wire.ErrPeerGone)
 	switch {
 	case ctx.Err() != nil:
 		why, err = "signal", nil
-	case errors.Is(err, wire.ErrPeerGone):
+	case hostGone:
 		why, err = "the host is gone", nil
 		o.Log.Info("the host is gone: nothing more can be written to it")
 	}
@@ -97,9 +99,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	stop()
 	err = errors.Join(err, <-stopped)
 	s.endListens()
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainLimit)
+	drain, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	_ = conn.Drain(drain) // a host that reads no more loses nothing that is on disk
+	context.AfterFunc(ctx, func() { time.AfterFunc(drainLimit, cancel) })
+	if unread := conn.Drain(drain, drainLimit); unread != nil && !hostGone {
+		o.Log.Warn("the last replies were given up; what they say is on disk", "why", unread)
+	}
 	return err
 }
 

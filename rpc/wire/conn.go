@@ -124,10 +124,11 @@ func (c *Conn) awaitAnswers(ctx context.Context) {
 	}
 }
 
-// Drain waits until all queued output is written, and ends the conversation. Calls that are open then get no answer.
-func (c *Conn) Drain(ctx context.Context) error {
+// Drain waits until all queued output is written, and ends the conversation. Calls that are open then get no answer. An error says
+// what was not written, as the peer took nothing for as long as patience, or ctx was done.
+func (c *Conn) Drain(ctx context.Context, patience time.Duration) error {
 	c.calls.close()
-	err := c.out.drain(ctx)
+	err := c.out.drain(ctx, patience)
 	if closed := c.rpc.Close(); closed != nil && !errors.Is(closed, jsonrpc2.ErrClosed) {
 		err = errors.Join(err, closed)
 	}

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 	"sync"
@@ -53,7 +54,7 @@ func (o *output) put(line []byte) error {
 	}
 	o.queue = append(o.queue, line...)
 	o.bytes += int64(len(line))
-	if !o.held || len(o.queue) >= mostAtOnce {
+	if !o.held || len(o.queue) >= mostHeld {
 		o.begin()
 	}
 	return nil
@@ -140,7 +141,7 @@ func (o *output) run() {
 			if chunk = o.take(chunk); len(chunk) == 0 {
 				break
 			}
-			for part := range slices.Chunk(chunk, mostAtOnce) {
+			for part := range slices.Chunk(chunk, mostWritten) {
 				if err := o.write(part); err != nil {
 					o.err = err
 					close(o.failed)
@@ -157,8 +158,10 @@ func (o *output) run() {
 	}
 }
 
-// mostAtOnce bounds how much is given to one write.
-const mostAtOnce = 64 << 10
+const (
+	mostHeld    = 64 << 10 // bytes of answers that wait for more
+	mostWritten = 8 << 10  // bytes that are given to one write: how fast the peer reads shows in between
+)
 
 // take is all that is to be written; what is queued from now on goes into spare, which was written.
 func (o *output) take(spare []byte) []byte {
@@ -200,19 +203,30 @@ func (o *output) warn() {
 	o.o.Log.Warn("the host does not read what this server writes: replies and wakes wait", "bytes", o.waiting())
 }
 
-// drain waits until the queue is written, and ends the writer.
-func (o *output) drain(ctx context.Context) error {
+// drain waits until the queue is written, and ends the writer. It gives up when the peer takes nothing for as long as patience,
+// and when ctx is done.
+func (o *output) drain(ctx context.Context, patience time.Duration) error {
 	o.mu.Lock()
 	o.closing = true
 	o.begin()
 	o.mu.Unlock()
-	select {
-	case <-o.ended:
-		if o.hasFailed() {
-			return o.err
+	look := time.NewTicker(patience)
+	defer look.Stop()
+	for before := o.waiting(); ; {
+		select {
+		case <-o.ended:
+			if o.hasFailed() {
+				return o.err
+			}
+			return nil
+		case <-look.C:
+			left := o.waiting()
+			if left == before {
+				return fmt.Errorf("%w: %d bytes were not read", ErrPeerGone, left)
+			}
+			before = left
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %d bytes were not read", ctx.Err(), o.waiting())
 		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }

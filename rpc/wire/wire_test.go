@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -59,7 +60,7 @@ func converse(t testing.TB, input string, o Options) []string {
 	if err := c.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Drain(t.Context()); err != nil {
+	if err := c.Drain(t.Context(), time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(out.String(), "\n")
@@ -165,7 +166,7 @@ func TestIDsComeBackByteForByte(t *testing.T) {
 		if err := c.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Drain(context.Background()); err != nil {
+		if err := c.Drain(context.Background(), time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		if out.String() != ponged(string(id)) {
@@ -226,7 +227,7 @@ func (p *peer) end() {
 	if err := <-p.ended; err != nil {
 		p.t.Error(err)
 	}
-	if err := p.conn.Drain(context.Background()); err != nil {
+	if err := p.conn.Drain(context.Background(), time.Minute); err != nil {
 		p.t.Error(err)
 	}
 	p.out.Close()
@@ -343,7 +344,7 @@ func TestWriteErrorEndsTheConversation(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	inW.Close()
-	_ = c.Drain(context.Background()) // says the same again
+	_ = c.Drain(context.Background(), time.Minute) // says the same again
 }
 
 // TestAnswersLeaveBeforeAnythingIsWaitedFor: answers to what one read brought may leave together, but not only when those
@@ -371,7 +372,7 @@ func TestAnswersLeaveBeforeAnythingIsWaitedFor(t *testing.T) {
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
-			if err := conn.Drain(t.Context()); err != nil {
+			if err := conn.Drain(t.Context(), time.Minute); err != nil {
 				t.Error(err)
 			}
 			outW.Close()
@@ -398,13 +399,47 @@ func TestAnswersThatAPipeDoesNotTakeAtOnce(t *testing.T) {
 	}
 	drained := make(chan error, 1)
 	go func() {
-		drained <- conn.Drain(context.Background())
+		drained <- conn.Drain(context.Background(), time.Minute)
 		outW.Close()
 	}()
 	got, err := io.ReadAll(outR)
 	if string(got) != want.String() || err != nil || <-drained != nil {
 		t.Errorf("%d bytes instead of %d, %v", len(got), want.Len(), err)
 	}
+}
+
+// TestDrainWaitsForAPeerThatReads: however slowly, and no longer for one that does not.
+func TestDrainWaitsForAPeerThatReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name  string
+			every time.Duration // the peer reads one KiB in so much
+			gone  bool
+		}{{"slow", 100 * time.Millisecond, false}, {"not at all", time.Hour, true}} {
+			outR, outW := io.Pipe()
+			conn := New(strings.NewReader(strings.Repeat(`{"jsonrpc":"2.0","id":7,"method":"ping"}`+"\n", 1000)), outW, &echo{}, Options{})
+			if err := conn.Run(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			drained := make(chan error, 1)
+			go func() {
+				drained <- conn.Drain(context.Background(), 2*time.Second)
+				outW.Close()
+			}()
+			read := 0
+			for buffer := make([]byte, 1<<10); ; time.Sleep(c.every) {
+				n, err := outR.Read(buffer)
+				read += n
+				if err != nil {
+					break
+				}
+			}
+			err := <-drained
+			if whole := read == 1000*len(ponged("7")); whole == c.gone || errors.Is(err, ErrPeerGone) != c.gone {
+				t.Errorf("%s: %d bytes were read, %v", c.name, read, err)
+			}
+		}
+	})
 }
 
 // piecewise gives little at each read.
@@ -492,7 +527,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	if err := c.Run(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	if err := c.Drain(b.Context()); err != nil {
+	if err := c.Drain(b.Context(), time.Minute); err != nil {
 		b.Fatal(err)
 	}
 }
