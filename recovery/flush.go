@@ -32,8 +32,33 @@ func (s *Store) BeginFlush(now int64) func() {
 	if writeReminders {
 		j.all = s.state.Reminders()
 	}
+	for i, v := range j.views {
+		j.seen[i] = v.seen
+		v.coming.Store(nil)
+	}
 	s.flushing, s.dirtyConfig, s.dirtyReminders = j, false, false
 	return j.run
+}
+
+// EditedMeanwhile says whether somebody changed a view while the views are being written. [Store.TakeInEdits] takes that in after
+// [Store.EndFlush].
+func (s *Store) EditedMeanwhile() bool {
+	if s.flushing == nil {
+		return false
+	}
+	for i, v := range s.flushing.views {
+		if v.locked != "" {
+			continue
+		}
+		info, err := os.Stat(v.path)
+		if looks(info, err, s.flushing.seen[i]) {
+			continue
+		}
+		if coming := v.coming.Load(); coming == nil || !looks(info, err, *coming) {
+			return true
+		}
+	}
+	return false
 }
 
 // viewRef is the reference that the views get with the next write: what is not in the journal yet is not claimed.
@@ -89,7 +114,8 @@ func (s *Store) complain(v *view, err error) {
 // flushJob is one writing of the views. The reminders go first: what the config view says of the index is then true of
 // both, whenever the machine stops.
 type flushJob struct {
-	views  [2]*view // config, reminders
+	views  [2]*view       // config, reminders
+	seen   [2]os.FileInfo // how they looked when it began
 	config projection.Config
 	ref    projection.ViewRef
 	index  uint64 // of the state that is written, as the reminders view says it

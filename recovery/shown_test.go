@@ -115,3 +115,39 @@ func TestAViewThatNamesAnotherEventIsPutRight(t *testing.T) {
 		}
 	}
 }
+
+// TestAnEditIsNoticedWhileTheViewsAreWritten: a view that is there before or after the writing is no edit, anything else is.
+func TestAnEditIsNoticedWhileTheViewsAreWritten(t *testing.T) {
+	o := place(t)
+	lived(t, o)
+	s := opened(t, o)
+	now := time.Now().UnixMilli()
+	for _, edited := range []bool{false, true} {
+		s.Record(now, &journal.Add{By: journal.ByTool, ID: fmt.Sprint("rem_", edited), Message: "new", CreatedAt: now, FireAt: now + 3600_000})
+		if err := s.Commit(now); err != nil {
+			t.Fatal(err)
+		}
+		work := s.BeginFlush(now)
+		if work == nil || s.EditedMeanwhile() {
+			t.Fatal("an edit that nobody made")
+		}
+		if edited {
+			edit(t, o, func(view []byte) []byte { return bytes.Replace(view, []byte("message rem_0"), []byte("edited"), 1) })
+		}
+		noticed := s.EditedMeanwhile()
+		work()
+		if noticed != edited || s.EditedMeanwhile() != edited {
+			t.Errorf("edited: %v; noticed before it was written: %v, after: %v", edited, noticed, s.EditedMeanwhile())
+		}
+		s.EndFlush()
+		if s.TakeInEdits(now) != edited {
+			t.Errorf("edited: %v; taken in: %v", edited, !edited)
+		}
+	}
+	if r, open := s.State().Reminder("rem_0"); !open || r.Message != "edited" {
+		t.Errorf("got %+v", r)
+	}
+	if err := s.Close(now, "test"); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 
 	"github.com/google/renameio/v2"
 
@@ -22,10 +23,11 @@ type view struct {
 	name string // as it was configured: what messages call it
 	path string // with symbolic links resolved: where it is written
 
-	seen     os.FileInfo // the file as it was last read or written; nil: it was missing
-	locked   string      // why it is left untouched until a restart (SPEC 3.1); empty: it may be written
-	note     string      // the sentence of SPEC 3.6 about what was read; empty: nothing to say
-	writeErr error       // the last write failed
+	seen     os.FileInfo                 // the file as it was last read or written; nil: it was missing
+	coming   atomic.Pointer[os.FileInfo] // the file that is about to replace it; other goroutines may look
+	locked   string                      // why it is left untouched until a restart (SPEC 3.1); empty: it may be written
+	note     string                      // the sentence of SPEC 3.6 about what was read; empty: nothing to say
+	writeErr error                       // the last write failed
 }
 
 func newView(name string) *view { return &view{name: name, path: resolve(name)} }
@@ -85,28 +87,46 @@ func (v *view) read() ([]byte, error) {
 // changed says whether somebody else wrote the file, or removed it, since it was last read or written.
 func (v *view) changed() bool {
 	info, err := os.Stat(v.path)
-	if err != nil {
-		return v.seen != nil || !errors.Is(err, fs.ErrNotExist)
+	return !looks(info, err, v.seen)
+}
+
+// looks says whether a file looks as it did before; nil: it was missing.
+func looks(info os.FileInfo, err error, before os.FileInfo) bool {
+	if err != nil || before == nil {
+		return before == nil && errors.Is(err, fs.ErrNotExist)
 	}
-	return v.seen == nil || !os.SameFile(info, v.seen) || info.Size() != v.seen.Size() || !info.ModTime().Equal(v.seen.ModTime())
+	return os.SameFile(info, before) && info.Size() == before.Size() && info.ModTime().Equal(before.ModTime())
 }
 
 // errOvertaken says that somebody changed a view while it was about to be written.
 var errOvertaken = errors.New("it was changed meanwhile")
 
-// replace writes the file unless somebody else changed it, which is looked for until just before the rename (SPEC 2.6).
-func (v *view) replace(content func(*os.File) error) error {
-	return v.put(content, func() error {
-		if v.changed() {
-			return errOvertaken
-		}
-		return nil
-	})
+// replace writes the file unless somebody else changed it (SPEC 2.6).
+func (v *view) replace(content func(*os.File) error) error { return v.put(content, v.swap) }
+
+// swap puts a new file in the place of one that nobody changed. Where two files can change places at once, it looks again at what
+// it got out, and puts back what somebody wrote since it looked before.
+func (v *view) swap(f *renameio.PendingFile) error {
+	if v.changed() {
+		return errOvertaken
+	}
+	if v.seen == nil || exchange(f.Name(), v.path) != nil {
+		return f.CloseAtomicallyReplace()
+	}
+	if info, err := os.Stat(f.Name()); looks(info, err, v.seen) {
+		return nil // Cleanup removes the old file
+	}
+	if err := exchange(f.Name(), v.path); err != nil {
+		return err
+	}
+	return errOvertaken
 }
 
 // write replaces the file whole: temporary file in the same folder, fsync, rename, fsync of the folder; an existing file's
 // mode is kept, a new one is private (SPEC 1.6, 2.3).
-func (v *view) write(data []byte) error { return v.put(whole(data), func() error { return nil }) }
+func (v *view) write(data []byte) error {
+	return v.put(whole(data), (*renameio.PendingFile).CloseAtomicallyReplace)
+}
 
 // whole is the content of a file as it stands.
 func whole(data []byte) func(*os.File) error {
@@ -116,8 +136,8 @@ func whole(data []byte) func(*os.File) error {
 	}
 }
 
-// put replaces the file; last is asked just before the rename, and an error of it leaves the file as it is.
-func (v *view) put(content func(*os.File) error, last func() error) error {
+// put makes a new file, and has place put it in the old one's place.
+func (v *view) put(content func(*os.File) error, place func(*renameio.PendingFile) error) error {
 	dir := filepath.Dir(v.path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return cause(err)
@@ -134,10 +154,11 @@ func (v *view) put(content func(*os.File) error, last func() error) error {
 	if err != nil {
 		return cause(err)
 	}
-	if err := errors.Join(f.Sync(), last()); err != nil {
+	if err := f.Sync(); err != nil {
 		return cause(err)
 	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
+	v.coming.Store(&info)
+	if err := place(f); err != nil {
 		return cause(err)
 	}
 	v.seen = info

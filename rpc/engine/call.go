@@ -109,7 +109,7 @@ func (e *Engine) readBeside(t toolCall, arguments json.RawMessage) (answer tools
 		return tools.Reply{}, false
 	}
 	defer e.working.Unlock()
-	if e.store == nil || e.handed.Load() > 0 {
+	if e.store == nil || e.handed.Load() > 0 || e.store.EditedMeanwhile() {
 		return tools.Reply{}, false
 	}
 	e.by = journal.ByTool

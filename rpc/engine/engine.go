@@ -369,6 +369,9 @@ func (e *Engine) lookAtFiles() bool {
 		return false
 	}
 	e.looked, e.lastLook = reads, time.Now()
+	if e.store.EditedMeanwhile() {
+		e.endFlush()
+	}
 	return e.takeInEdits()
 }
 
