@@ -82,7 +82,12 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 			answer(e.standby(tool, arguments, t))
 			return
 		}
-		e.lookAtFiles()
+		if e.mustLook() {
+			if e.store.EditedMeanwhile() {
+				e.endFlush()
+			}
+			e.lookAtFiles()
+		}
 		r := t.call(e, arguments)
 		if r.document != nil {
 			e.then(func(saved error) {
@@ -102,19 +107,23 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 	})
 }
 
-// readBeside answers a tool that only reads, on the caller's goroutine. False: the loop is at work, or has been handed something
-// that comes first.
+// readBeside answers a tool that only reads, on the caller's goroutine. False: the loop is at work, has been handed something that
+// comes first, or must wait for a writing of the views, whose end it alone takes in.
 func (e *Engine) readBeside(t toolCall, arguments json.RawMessage) (answer tools.Reply, done bool) {
 	if !e.working.TryLock() {
 		return tools.Reply{}, false
 	}
 	defer e.working.Unlock()
-	if e.store == nil || e.handed.Load() > 0 || e.store.EditedMeanwhile() {
+	if e.store == nil || e.handed.Load() > 0 {
 		return tools.Reply{}, false
 	}
 	e.by = journal.ByTool
+	look := e.mustLook()
+	if look && e.store.EditedMeanwhile() {
+		return tools.Reply{}, false
+	}
 	saved, behind := e.store.NotSaved(), e.store.Behind()
-	if e.lookAtFiles() {
+	if look && e.lookAtFiles() {
 		saved = e.commit()
 	}
 	if !behind && e.store.Behind() {

@@ -361,17 +361,13 @@ func (e *Engine) record(bodies ...journal.Body) {
 	}
 }
 
-// lookAtFiles takes in edits before a call is answered: once for all calls that came in one read, as whoever made them saw none
-// of their answers before the last was made. It says whether there were any.
+// mustLook says whether edits have to be taken in before a call is answered: once for all calls that came in one read, as whoever
+// made them saw none of their answers before the last was made.
+func (e *Engine) mustLook() bool { return e.by != journal.ByTool || e.host.Reads() != e.looked }
+
+// lookAtFiles takes in edits before a call is answered, and says whether there were any.
 func (e *Engine) lookAtFiles() bool {
-	reads := e.host.Reads()
-	if e.by == journal.ByTool && reads == e.looked {
-		return false
-	}
-	e.looked, e.lastLook = reads, time.Now()
-	if e.store.EditedMeanwhile() {
-		e.endFlush()
-	}
+	e.looked, e.lastLook = e.host.Reads(), time.Now()
 	return e.takeInEdits()
 }
 
