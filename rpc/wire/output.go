@@ -83,7 +83,7 @@ func (o *output) release() {
 	o.held = false
 	if len(o.queue) > 0 && !o.writing { // to wake the writer costs more than most writes
 		n := o.now(o.queue)
-		o.bytes -= int64(n)
+		o.written(n)
 		o.queue = append(reusable(o.queue), o.queue[n:]...)
 	}
 	if len(o.queue) > 0 {
@@ -189,13 +189,18 @@ func (o *output) write(part []byte) error {
 		o.o.Log.Info("the host reads again")
 	}
 	o.mu.Lock()
-	o.bytes -= int64(len(part))
+	o.written(len(part))
+	o.mu.Unlock()
+	return err
+}
+
+// written counts what waits no more; under mu.
+func (o *output) written(n int) {
+	o.bytes -= int64(n)
 	if o.relief != nil {
 		close(o.relief)
 		o.relief = nil
 	}
-	o.mu.Unlock()
-	return err
 }
 
 func (o *output) warn() {

@@ -408,6 +408,24 @@ func TestAnswersThatAPipeDoesNotTakeAtOnce(t *testing.T) {
 	}
 }
 
+// TestRoomIsMadeByWhatThePeerTakesAtOnce: the writer, which has nothing left to do then, says so no more.
+func TestRoomIsMadeByWhatThePeerTakesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOutput(io.Discard, Options{MaxPending: 10}.withDefaults())
+		o.now = func(p []byte) int { return len(p) }
+		o.hold()
+		if err := o.put([]byte("longer than may wait\n")); err != nil {
+			t.Fatal(err)
+		}
+		if !o.room(nil) || o.waiting() != 0 {
+			t.Errorf("%d bytes wait", o.waiting())
+		}
+		if err := o.drain(t.Context(), time.Minute); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestDrainWaitsForAPeerThatReads: however slowly, and no longer for one that does not.
 func TestDrainWaitsForAPeerThatReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
