@@ -101,7 +101,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	s.endListens()
 	drain, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	context.AfterFunc(ctx, func() { time.AfterFunc(drainLimit, cancel) })
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainLimit, cancel) })()
 	if unread := conn.Drain(drain, drainLimit); unread != nil && !hostGone {
 		o.Log.Warn("the last replies were given up; what they say is on disk", "why", unread)
 	}
