@@ -116,7 +116,7 @@ func (v *view) swap(f *renameio.PendingFile) error {
 	if info, err := os.Stat(f.Name()); looks(info, err, v.seen) {
 		return nil // Cleanup removes the old file
 	}
-	if err := exchange(f.Name(), v.path); err != nil {
+	if err := os.Rename(f.Name(), v.path); err != nil {
 		return err
 	}
 	return errOvertaken

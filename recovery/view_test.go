@@ -47,6 +47,10 @@ func TestNoEditIsWrittenOver(t *testing.T) {
 			}
 		}
 	}()
+	defer func() {
+		close(stop)
+		<-ended
+	}()
 	for n := range edits {
 		edit := fmt.Sprintf("edit %d", n)
 		if err := os.WriteFile(filepath.Join(dir, "edited"), []byte(edit), 0o600); err != nil {
@@ -64,6 +68,4 @@ func TestNoEditIsWrittenOver(t *testing.T) {
 			t.Fatalf("%q was written over", edit)
 		}
 	}
-	close(stop)
-	<-ended
 }
