@@ -12,10 +12,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"heartbeat-mcpl/cmd/internal/host"
+	"heartbeat-mcpl/journal"
 )
 
 var soakDays = flag.Int("soak.days", 0, "how many simulated days the soak test runs; 0: two hours, which show that it works")
@@ -75,6 +80,10 @@ func TestSoakStaysFlat(t *testing.T) {
 		segments = 4 << 20 // on disk: a few segments more or less, by where the clock stands
 		buffers  = 2 << 20 // in memory: the log keeps its open segment there, and the one before it
 	)
+	s.end()
+	if kept := len(s.home.events()[journal.KindFire]); kept >= wakes {
+		t.Errorf("all %d fires are still in the journal", kept)
+	}
 	if late.Heap > early.Heap+buffers || late.Disk > early.Disk+segments || late.Goroutines > early.Goroutines || late.Descriptors > early.Descriptors {
 		t.Error("it grew")
 	}
@@ -83,7 +92,8 @@ func TestSoakStaysFlat(t *testing.T) {
 // clocked is a server whose clock the test has in its hand (pipes_faketime.go).
 type clocked struct {
 	t     *testing.T
-	dir   string
+	home  *home
+	end   func() // closes stdin and waits
 	pid   int
 	in    io.Writer
 	out   *bufio.Reader
@@ -109,7 +119,7 @@ func startClocked(t *testing.T, env ...string) *clocked {
 		t.Fatalf("build the binary with a simulated clock: %v\n%s", err, out)
 	}
 	cmd := exec.Command(path, "--stdio")
-	cmd.Dir, cmd.Env = h.dir, append(append(os.Environ(), h.env...), env...)
+	cmd.Dir, cmd.Env = h.dir, slices.Concat(host.CleanEnv(), h.env, env)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -121,15 +131,16 @@ func startClocked(t *testing.T, env ...string) *clocked {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &clocked{t: t, dir: h.dir, pid: cmd.Process.Pid, in: in, frame: &frames{r: bufio.NewReader(out)}}
+	s := &clocked{t: t, home: h, pid: cmd.Process.Pid, in: in, frame: &frames{r: bufio.NewReader(out)}}
 	s.out = bufio.NewReader(s.frame)
-	t.Cleanup(func() {
+	s.end = sync.OnceFunc(func() {
 		in.Close()
 		_, _ = io.Copy(io.Discard, s.out) // until its end, which Wait judges
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("the server's end: %v", err)
 		}
 	})
+	t.Cleanup(s.end)
 	s.ask("initialize", `{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"mcpl":{"version":"0.5","pushEvents":true}}},"clientInfo":{"name":"soak","version":"1"}}`)
 	s.ask("featureSets/update", `{"effectiveCapabilities":["tools","pushEvents"]}`)
 	s.pass(0)
@@ -228,7 +239,7 @@ func (s *clocked) usage() usage {
 			u.Resident = kb << 10
 		}
 	}
-	err := filepath.WalkDir(s.dir, func(_ string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(s.home.dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}

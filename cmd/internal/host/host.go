@@ -60,7 +60,7 @@ func Start(o Options) (*Host, error) {
 		return nil, errors.New("no server command was given")
 	}
 	cmd := exec.Command(o.Command[0], o.Command[1:]...)
-	cmd.Dir, cmd.Env = o.Dir, append(cleanEnv(), o.Env...)
+	cmd.Dir, cmd.Env = o.Dir, append(CleanEnv(), o.Env...)
 	cmd.WaitDelay = 5 * time.Second
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -96,7 +96,8 @@ func Start(o Options) (*Host, error) {
 	return h, nil
 }
 
-func cleanEnv() []string {
+// CleanEnv is this process's environment less the variables that a server of ours reads.
+func CleanEnv() []string {
 	var env []string
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "HEARTBEAT_") && !strings.HasPrefix(v, "AGENT_TIMEZONE=") {
