@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -141,12 +140,10 @@ func (o *output) run() {
 			if chunk = o.take(chunk); len(chunk) == 0 {
 				break
 			}
-			for part := range slices.Chunk(chunk, mostWritten) {
-				if err := o.write(part); err != nil {
-					o.err = err
-					close(o.failed)
-					return
-				}
+			if err := o.write(chunk); err != nil {
+				o.err = err
+				close(o.failed)
+				return
 			}
 		}
 		o.mu.Lock()
@@ -181,17 +178,33 @@ func reusable(buffer []byte) []byte {
 	return buffer[:0]
 }
 
-func (o *output) write(part []byte) error {
+// write writes all of chunk: what the peer takes at once, then a part for which it may have to be waited, and so on.
+func (o *output) write(chunk []byte) error {
+	for len(chunk) > 0 {
+		n := o.now(chunk)
+		if n == 0 {
+			var err error
+			if n, err = o.wait(chunk[:min(len(chunk), mostWritten)]); err != nil {
+				return err
+			}
+		}
+		chunk = chunk[n:]
+		o.mu.Lock()
+		o.written(n)
+		o.mu.Unlock()
+	}
+	return nil
+}
+
+// wait writes part, however long the peer takes; that it takes long is said.
+func (o *output) wait(part []byte) (n int, err error) {
 	o.stall.Reset(o.o.StallAfter)
-	_, err := o.w.Write(part)
+	n, err = o.w.Write(part)
 	o.stall.Stop()
 	if o.stalled.Swap(false) && err == nil {
 		o.o.Log.Info("the host reads again")
 	}
-	o.mu.Lock()
-	o.written(len(part))
-	o.mu.Unlock()
-	return err
+	return n, err
 }
 
 // written counts what waits no more; under mu.
