@@ -25,7 +25,7 @@ func Look(o Options, state *projection.State, tool string, arguments json.RawMes
 		return tools.Reply{}, false
 	}
 	o.Wall = time.Now
-	return (&Engine{o: o, due: newDueQueue(), peeked: state}).read(t, arguments), true
+	return (&Engine{o: o, due: newDueQueue(0), peeked: state}).read(t, arguments), true
 }
 
 // read answers a tool that only reads out of the state that was peeked at.

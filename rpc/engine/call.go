@@ -184,7 +184,7 @@ func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) too
 	if err != nil {
 		return tools.Reply{Text: fmt.Sprintf("%s Its journal cannot be read (%v).", holder, err), IsError: true}
 	}
-	reader := &Engine{o: e.o, policy: e.policy, held: e.held, due: newDueQueue(), peeked: state}
+	reader := &Engine{o: e.o, policy: e.policy, held: e.held, due: newDueQueue(0), peeked: state}
 	return reader.read(t, arguments, holder)
 }
 

@@ -14,16 +14,26 @@ type dueEntry struct {
 	due int64 // Unix milliseconds
 }
 
-func newDueQueue() *dueQueue { return &dueQueue{at: map[string]int{}} }
+// newDueQueue is an empty queue with room for so many entries.
+func newDueQueue(room int) *dueQueue {
+	return &dueQueue{entries: make([]dueEntry, 0, room), at: make(map[string]int, room)}
+}
 
 // set puts id at due, or moves it there.
 func (q *dueQueue) set(id string, due int64) {
-	if i, ok := q.at[id]; ok {
-		q.entries[i].due = due
-		heap.Fix(q, i)
+	i, ok := q.at[id]
+	if !ok {
+		q.add(id, due)
 		return
 	}
-	heap.Push(q, dueEntry{id, due})
+	q.entries[i].due = due
+	heap.Fix(q, i)
+}
+
+// add is set of an id that is not in the queue.
+func (q *dueQueue) add(id string, due int64) {
+	q.Push(dueEntry{id, due})
+	heap.Fix(q, len(q.entries)-1)
 }
 
 func (q *dueQueue) remove(id string) {

@@ -107,7 +107,7 @@ func New(o Options) *Engine {
 	o.Store.Now, o.Store.Log = o.Wall, o.Log
 	return &Engine{
 		o: o, inbox: make(chan func(), 1024), done: make(chan struct{}),
-		due: newDueQueue(), flights: map[string]*flight{}, refused: map[string]struct{}{},
+		due: newDueQueue(0), flights: map[string]*flight{}, refused: map[string]struct{}{},
 		flushed: make(chan struct{}, 1), letters: letters{pushed: map[string]*letterPush{}},
 	}
 }

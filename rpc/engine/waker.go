@@ -196,34 +196,42 @@ func (e *Engine) reschedule(id string) {
 	e.schedule(id)
 }
 
-// schedule brings the queue in step with a reminder: one in flight is not in it; one that was refused waits for a reason
-// to be tried again, a recurring one at most for an interval (SPEC 6.5).
+// schedule brings the queue in step with a reminder.
 func (e *Engine) schedule(id string) {
-	r, ok := e.state().Reminder(id)
-	if !ok {
-		e.due.remove(id)
-		return
-	}
-	at := r.FireAt
-	if a := r.Attempt; a != nil {
-		_, flying := e.flights[a.EventID]
-		_, held := e.refused[id]
-		if flying || held && !r.Recurring() {
-			e.due.remove(id)
+	if r, open := e.state().Reminder(id); open {
+		if at, goes := e.pushAt(r); goes {
+			e.due.set(id, at)
 			return
 		}
-		if held {
-			at = max(at, r.RetryAt(a.At))
-		}
 	}
-	e.due.set(id, at)
+	e.due.remove(id)
+}
+
+// pushAt is when a reminder is to be pushed: not while it is in flight; one that was refused waits for a reason to be tried again, a
+// recurring one at most for an interval (SPEC 6.5).
+func (e *Engine) pushAt(r *projection.Reminder) (at int64, goes bool) {
+	a := r.Attempt
+	if a == nil {
+		return r.FireAt, true
+	}
+	_, flying := e.flights[a.EventID]
+	_, held := e.refused[r.ID]
+	switch {
+	case flying || held && !r.Recurring():
+		return 0, false
+	case held:
+		return max(r.FireAt, r.RetryAt(a.At)), true
+	}
+	return r.FireAt, true
 }
 
 // rebuildQueue follows a change of many reminders at once.
 func (e *Engine) rebuildQueue() {
-	e.due = newDueQueue()
+	e.due = newDueQueue(e.state().Len())
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
-		e.schedule(r.ID)
+		if at, goes := e.pushAt(r); goes {
+			e.due.add(r.ID, at)
+		}
 		return true
 	})
 }
