@@ -67,21 +67,15 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 		s.noteJournal(repairNote(dir, aside))
 		return s.firstStart(now, config, reminders, aside)
 	}
-	repairs, err := repair(dir, hint, now, s.o.Log)
-	if err != nil {
-		return err
-	}
-	begin, err := journal.Begins(dir, hint)
-	if err != nil {
-		return err
-	}
-	if begin != nil && begin.Before != "" && begin.Before == config.said.Ref.ID {
-		config.said.Ref.ID = begin.ID // a repair carried the records over, at their indices
-	}
-	was := newShownBefore(config, reminders)
-	r, err := replay(dir, hint, 0, was.visit)
-	if err != nil {
-		return err
+	r, was, err := readJournal(dir, hint, config, reminders)
+	var repairs []*journal.SetAside
+	if err != nil || len(r.scanner.Damage()) > 0 {
+		if repairs, err = repair(dir, hint, now, s.o.Log); err != nil {
+			return err
+		}
+		if r, was, err = readJournal(dir, hint, config, reminders); err != nil {
+			return err
+		}
 	}
 	state, scanner := r.state, r.scanner
 	if d := scanner.Damage(); len(d) > 0 {
@@ -106,6 +100,20 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 		s.recordSnapshot(now) // from here on the state is whole again
 	}
 	return nil
+}
+
+// readJournal replays a journal, and finds out meanwhile which of its states the views show.
+func readJournal(dir string, hint journal.ID, config *configFile, reminders *remindersFile) (r replayed, was *shownBefore, err error) {
+	begin, err := journal.Begins(dir, hint)
+	if err != nil {
+		return r, nil, err
+	}
+	if begin != nil && begin.Before != "" && begin.Before == config.said.Ref.ID {
+		config.said.Ref.ID = begin.ID // a repair carried the records over, at their indices
+	}
+	was = newShownBefore(config, reminders)
+	r, err = replay(dir, hint, 0, was.visit)
+	return r, was, err
 }
 
 // sayBeginningLost notices that the oldest segments are gone without a snapshot that covers them, which no retention does.
