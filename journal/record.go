@@ -146,16 +146,20 @@ func parseRecord(data []byte, id ID) (Event, error) {
 // decode fills in the event's Body from its Raw. A kind that this version does not know, or a body that does not read as
 // its kind, leaves Body nil: the bytes were written on purpose, since their CRC holds (SPEC 9.2).
 func decode(e *Event) {
-	b := newBody(e.Kind)
-	if b == nil || !flat(e.Raw) {
-		return
+	if b := newBody(e.Kind); b != nil && decodeBody(e.Raw, b) {
+		e.Body = b
+	}
+}
+
+// decodeBody reads raw into b, a pointer to what has the fields that are wanted.
+func decodeBody(raw []byte, b any) bool {
+	if !flat(raw) {
+		return false
 	}
 	dec := msgpack.GetDecoder()
 	defer msgpack.PutDecoder(dec)
-	dec.Reset(bytes.NewReader(e.Raw))
-	if dec.Decode(b) == nil {
-		e.Body = b
-	}
+	dec.Reset(bytes.NewReader(raw))
+	return dec.Decode(b) == nil
 }
 
 // mostDepth bounds the nesting of a body: the decoder recurses on what it skips, too.

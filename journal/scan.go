@@ -213,6 +213,15 @@ func (s *Scanner) Seek(index uint64) {
 
 // Next reads the next whole record.
 func (s *Scanner) Next() bool {
+	if !s.advance() {
+		return false
+	}
+	decode(&s.event)
+	return true
+}
+
+// advance is Next without the event's Body.
+func (s *Scanner) advance() bool {
 	for s.err == nil {
 		if s.at >= len(s.data) {
 			if !s.open() {
@@ -221,7 +230,6 @@ func (s *Scanner) Next() bool {
 			continue // an empty segment is one that was begun a moment before a crash
 		}
 		if s.read() && s.event.Index >= s.skip {
-			decode(&s.event)
 			return true
 		}
 	}
@@ -356,36 +364,56 @@ func FindSnapshot(dir string, hint ID) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	var later []part
 	for i := len(s.firsts) - 1; i >= 0; i-- {
-		found, err := s.snapshotIn(i)
-		if found > 0 || err != nil {
-			return found, err
+		one := &Scanner{dir: s.dir, id: s.id, firsts: s.firsts[i : i+1]}
+		parts, err := one.parts()
+		if err != nil {
+			return 0, err
+		}
+		later = append(parts, later...)
+		if found := newestWhole(later); found > 0 {
+			return found, nil
 		}
 	}
 	return 0, nil
 }
 
-// snapshotIn looks for the newest complete snapshot that begins in segment i.
-func (s *Scanner) snapshotIn(i int) (uint64, error) {
-	one := &Scanner{dir: s.dir, id: s.id, firsts: s.firsts[i:]}
-	var run, parts uint32
-	var begin, found uint64
-	for one.Next() {
-		b, ok := one.event.Body.(*Snapshot)
-		switch {
-		case ok && b.Part == 0:
-			begin, run, parts = one.event.Index, 1, b.Parts
-		case ok && run > 0 && b.Part == run && one.event.Index == begin+uint64(run):
-			run++
-		default:
-			run = 0
-		}
-		if run > 0 && run == parts {
-			found, run = begin, 0
-		}
-		if one.next > 1 && run == 0 {
-			break // behind the segment, and no run that began in it goes on
+// part is where a part of a snapshot stands, and which it is.
+type part struct {
+	index uint64
+	Part  uint32 `msgpack:"p"`
+	Parts uint32 `msgpack:"ps"`
+}
+
+// parts are all parts of snapshots, none of them decoded as a whole.
+func (s *Scanner) parts() (all []part, err error) {
+	for s.advance() {
+		p := part{index: s.event.Index}
+		if s.event.Kind == KindSnapshot && decodeBody(s.event.Raw, &p) {
+			all = append(all, p)
 		}
 	}
-	return found, one.err
+	return all, s.err
+}
+
+// newestWhole is the index of the first part of the newest snapshot all of whose parts are there; 0: none.
+func newestWhole(parts []part) (found uint64) {
+	for begin, first := range parts {
+		run := parts[begin:min(begin+int(first.Parts), len(parts))]
+		if len(run) > 0 && len(run) == int(first.Parts) && isRun(run) {
+			found = first.index
+		}
+	}
+	return found
+}
+
+// isRun says whether parts begin with the first one and stand one behind the other.
+func isRun(parts []part) bool {
+	for i, p := range parts {
+		if int(p.Part) != i || p.index != parts[0].index+uint64(i) {
+			return false
+		}
+	}
+	return true
 }
