@@ -94,7 +94,7 @@ func marshal(v any) ([]byte, error) {
 
 // LoadSnapshot is the state that the events, the parts of one snapshot in order, hold.
 func LoadSnapshot(parts []journal.Event) (*State, error) {
-	s := New()
+	var s *State
 	for i, e := range parts {
 		b, ok := e.Body.(*journal.Snapshot)
 		if !ok || int(b.Part) != i || int(b.Parts) != len(parts) {
@@ -108,6 +108,7 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 			return nil, fmt.Errorf("event %d: %w", e.Index, errSnapshot)
 		}
 		if h := data.Head; h != nil {
+			s = withRoom(len(parts) * len(data.Reminders))
 			s.Config = Config{IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra}
 			s.AnchorMs, s.AnchorIndex = h.AnchorMs, h.AnchorIndex
 			s.Config.Standing, s.Config.Cleared, s.Config.Active = h.Standing, h.Cleared, h.Active
@@ -125,7 +126,7 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 		}
 		s.Index, s.TimeMs = e.Index, e.Time
 	}
-	if len(parts) == 0 {
+	if s == nil {
 		return nil, errSnapshot
 	}
 	return s, nil
