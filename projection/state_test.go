@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
 	"heartbeat-mcpl/journal"
@@ -311,6 +313,35 @@ func TestSnapshotKeepsEveryDetail(t *testing.T) {
 		is, _ := loaded.Reminder(id)
 		if a, b := was.Details(), is.Details(); !a.Equal(&b) {
 			t.Errorf("%s: got %+v, want %+v", id, b, a)
+		}
+	}
+}
+
+// TestSnapshotRemindersOfOtherVersions: maps, as they were once, and with fields that are not known here.
+func TestSnapshotRemindersOfOtherVersions(t *testing.T) {
+	r := snapshotReminder{
+		Reminder{ID: "r", Message: "m", CreatedAt: 1, FireAt: -2, EveryMs: 3, Fixed: true, Seq: 4, Since: 5, Attempt: &Attempt{EventID: "e", Sent: 2}},
+		journal.Details{Title: "t", Severity: SeverityHigh, URL: "u", Cron: "c", Zone: "z", Until: 6, Left: 7, Extra: []byte(`{}`)},
+	}
+	type asMap snapshotReminder
+	type later struct {
+		_msgpack struct{} `msgpack:",as_array"`
+		asMap
+		New string
+	}
+	for name, form := range map[string]any{"this one's": &r, "a map": (*asMap)(&r), "with one more": &later{asMap: asMap(r), New: "x"}} {
+		data, err := marshal([]any{form, "behind it"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dec := msgpack.NewDecoder(bytes.NewReader(data))
+		var got snapshotReminder
+		var behind string
+		if _, err := dec.DecodeArrayLen(); err != nil {
+			t.Fatal(err)
+		}
+		if err := dec.DecodeMulti(&got, &behind); err != nil || behind != "behind it" || !reflect.DeepEqual(got, r) {
+			t.Errorf("%s: got %+v, %q, %v", name, got, behind, err)
 		}
 	}
 }
