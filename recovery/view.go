@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -76,12 +77,12 @@ func (v *view) read() ([]byte, error) {
 		return nil, cause(err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, mostViewBytes+1))
-	if err != nil {
+	data := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead)) // to grow into a long file takes longer than to read it
+	if _, err := data.ReadFrom(io.LimitReader(f, mostViewBytes+1)); err != nil {
 		return nil, cause(err)
 	}
 	v.seen = info
-	return data, nil
+	return data.Bytes(), nil
 }
 
 // changed says whether somebody else wrote the file, or removed it, since it was last read or written.
