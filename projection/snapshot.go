@@ -168,15 +168,33 @@ func marshal(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
+// state is what the head holds, with room for so many reminders.
+func (h *snapshotHead) state(reminders int) *State {
+	s := withRoom(reminders)
+	s.Config = Config{
+		IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra,
+		Standing: h.Standing, Cleared: h.Cleared, Active: h.Active,
+	}
+	s.AnchorMs, s.AnchorIndex, s.Agent, s.Pane = h.AnchorMs, h.AnchorIndex, h.Agent, h.Pane
+	if h.Beats != nil {
+		s.Beats = *h.Beats
+	}
+	maps.Copy(s.acked, h.Acked)
+	maps.Copy(s.told, h.Told)
+	return s
+}
+
 // LoadSnapshot is the state that the events, the parts of one snapshot in order, hold.
 func LoadSnapshot(parts []journal.Event) (*State, error) {
 	var s *State
+	var reminders []snapshotReminder // of one part
 	for i, e := range parts {
 		b, ok := e.Body.(*journal.Snapshot)
 		if !ok || int(b.Part) != i || int(b.Parts) != len(parts) {
 			return nil, fmt.Errorf("event %d: %w", e.Index, errSnapshot)
 		}
-		var data snapshotData
+		clear(reminders)
+		data := snapshotData{Reminders: reminders[:0]}
 		if err := msgpack.Unmarshal(b.Data, &data); err != nil {
 			return nil, fmt.Errorf("event %d: decode the snapshot: %w", e.Index, err)
 		}
@@ -184,18 +202,11 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 			return nil, fmt.Errorf("event %d: %w", e.Index, errSnapshot)
 		}
 		if h := data.Head; h != nil {
-			s = withRoom(len(parts) * len(data.Reminders))
-			s.Config = Config{IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra}
-			s.AnchorMs, s.AnchorIndex = h.AnchorMs, h.AnchorIndex
-			s.Config.Standing, s.Config.Cleared, s.Config.Active = h.Standing, h.Cleared, h.Active
-			s.Agent, s.Pane = h.Agent, h.Pane
-			if h.Beats != nil {
-				s.Beats = *h.Beats
-			}
-			maps.Copy(s.acked, h.Acked)
-			maps.Copy(s.told, h.Told)
+			s = h.state(len(parts) * len(data.Reminders))
 		}
-		for _, r := range data.Reminders {
+		reminders = data.Reminders[:cap(data.Reminders)]
+		for i := range data.Reminders {
+			r := &data.Reminders[i]
 			kept := r.Reminder
 			kept.SetDetails(r.Details)
 			s.insert(&kept)

@@ -89,7 +89,8 @@ func (r *Reminder) Details() journal.Details {
 func (r *Reminder) SetDetails(d journal.Details) {
 	r.details = nil
 	if !d.Equal(&journal.Details{}) {
-		r.details = &d
+		kept := d // an allocation only for what is kept
+		r.details = &kept
 	}
 }
 
