@@ -323,24 +323,22 @@ func TestSnapshotRemindersOfOtherVersions(t *testing.T) {
 		Reminder{ID: "r", Message: "m", CreatedAt: 1, FireAt: -2, EveryMs: 3, Fixed: true, Seq: 4, Since: 5, Attempt: &Attempt{EventID: "e", Sent: 2}},
 		journal.Details{Title: "t", Severity: SeverityHigh, URL: "u", Cron: "c", Zone: "z", Until: 6, Left: 7, Extra: []byte(`{}`)},
 	}
-	type asMap snapshotReminder
+	type plain snapshotReminder
 	type later struct {
-		_msgpack struct{} `msgpack:",as_array"`
-		asMap
+		plain
 		New string
 	}
-	for name, form := range map[string]any{"this one's": &r, "a map": (*asMap)(&r), "with one more": &later{asMap: asMap(r), New: "x"}} {
-		data, err := marshal([]any{form, "behind it"})
-		if err != nil {
+	for name, form := range map[string]any{"this one's": &r, "a map": (*plain)(&r), "with one more": later{plain(r), "x"}} {
+		var data bytes.Buffer
+		enc := msgpack.NewEncoder(&data)
+		enc.UseArrayEncodedStructs(name == "with one more")
+		if err := enc.EncodeMulti(form, "behind it"); err != nil {
 			t.Fatal(err)
 		}
-		dec := msgpack.NewDecoder(bytes.NewReader(data))
 		var got snapshotReminder
 		var behind string
-		if _, err := dec.DecodeArrayLen(); err != nil {
-			t.Fatal(err)
-		}
-		if err := dec.DecodeMulti(&got, &behind); err != nil || behind != "behind it" || !reflect.DeepEqual(got, r) {
+		err := msgpack.NewDecoder(&data).DecodeMulti(&got, &behind)
+		if err != nil || behind != "behind it" || !reflect.DeepEqual(got, r) {
 			t.Errorf("%s: got %+v, %q, %v", name, got, behind, err)
 		}
 	}
