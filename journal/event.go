@@ -305,12 +305,14 @@ type Message struct {
 	Text string   `msgpack:"tx" json:"text"`
 }
 
-// Told says that the host took the push of a message: it is not pushed again, nor offered to be polled.
+// Told says that the host took a message: it is not pushed again, nor offered to be polled. Times are Unix milliseconds.
 type Told struct {
 	Message     string `msgpack:"me" json:"message"`
 	From        string `msgpack:"fr" json:"from"`
 	EventID     string `msgpack:"ei" json:"eventId"`
 	InferenceID string `msgpack:"in,omitempty" json:"inferenceId,omitempty"`
+	WrittenAt   int64  `msgpack:"wr,omitempty" json:"writtenAt,omitempty"` // by its sender's clock
+	PushedAt    int64  `msgpack:"pu,omitempty" json:"pushedAt,omitempty"`  // 0: it was polled
 }
 
 // Read says that an agent acknowledged messages.

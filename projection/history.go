@@ -40,6 +40,7 @@ type Wake struct {
 	Result      Result       `json:"result"`
 	Manual      bool         `json:"manual,omitempty"` // heartbeat_trigger
 	Polled      bool         `json:"polled,omitempty"` // the host acknowledged it instead of taking a push
+	From        string       `json:"from,omitempty"`   // of a message: who wrote it
 	TakenAt     Instant      `json:"takenAt"`
 	Late        *int64       `json:"lateMs"` // of a report: see LateMs
 	InferenceID string       `json:"inferenceId,omitempty"`
@@ -72,13 +73,16 @@ func (w *Wake) Why() string {
 	return w.Reason
 }
 
-// LateMs is how long after it fell due the host took the wake; false for one that was not taken, and for one that was asked
-// for by hand.
+// LateMs is how long after it fell due the host took the wake; false for one that was not taken, for one that was asked for by
+// hand, and for a message, whose sender's clock may be another.
 func (w *Wake) LateMs() (int64, bool) {
-	return int64(max(0, w.TakenAt-w.Due)), w.Result == ResultTaken && !w.Manual
+	return int64(max(0, w.TakenAt-w.Due)), w.Result == ResultTaken && !w.Manual && w.From == ""
 }
 
-// Subject is what wakes: one reminder from its setting to its end, or the heartbeat.
+// MeshID is the id of the subject that stands for all messages of other agents.
+const MeshID = "mesh"
+
+// Subject is what wakes: one reminder from its setting to its end, the heartbeat, or other agents' messages.
 type Subject struct {
 	ID          string         `json:"id"` // empty: the heartbeat
 	Message     string         `json:"message"`
@@ -91,6 +95,9 @@ type Subject struct {
 	CancelledBy journal.Source `json:"cancelledBy,omitempty"`
 	Wakes       []*Wake        `json:"wakes"`
 }
+
+// IsReminder says whether s is one reminder.
+func (s *Subject) IsReminder() bool { return s.ID != "" && s.ID != MeshID }
 
 // CtlSuffix ends the version in the start event of a command that opened the journal for one change.
 const CtlSuffix = " (ctl)"
@@ -108,6 +115,7 @@ type Run struct {
 // then not in it. Make one with [NewHistory].
 type History struct {
 	Heartbeat *Subject
+	Messages  *Subject   // that the host took; those that it did not take yet are in the mesh alone
 	Reminders []*Subject // in the order in which they were set
 	Runs      []*Run
 	Records   uint64  // how many were folded
@@ -128,7 +136,7 @@ type pushRef struct {
 
 // NewHistory is the history of an empty journal.
 func NewHistory() *History {
-	return &History{Heartbeat: &Subject{}, open: map[string]*Subject{}, pushed: map[string]pushRef{}, pending: map[string]struct{}{}}
+	return &History{Heartbeat: &Subject{}, Messages: &Subject{ID: MeshID}, open: map[string]*Subject{}, pushed: map[string]pushRef{}, pending: map[string]struct{}{}}
 }
 
 // Begin makes the reminders that a state holds known: those that were set before the first event that is fed.
@@ -156,6 +164,8 @@ func (h *History) Apply(e journal.Event) {
 		h.applyRefuse(b, at)
 	case *journal.Drop:
 		h.Heartbeat.Wakes = append(h.Heartbeat.Wakes, &Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason, Pushes: []PushRecord{}})
+	case *journal.Told:
+		h.applyTold(b, at)
 	case *journal.Start:
 		h.applyStart(b, at)
 	case *journal.Stop:
@@ -292,6 +302,18 @@ func (h *History) applyPolled(b *journal.Ack, at Instant) {
 	if b.ID != "" && b.Next == 0 {
 		delete(h.open, b.ID)
 	}
+}
+
+func (h *History) applyTold(b *journal.Told, at Instant) {
+	due, pushed := Instant(b.WrittenAt), Instant(b.PushedAt)
+	if due == 0 { // an older version told pushes alone, without their times
+		due, pushed = at, at
+	}
+	w := &Wake{Due: due, Result: ResultTaken, TakenAt: at, InferenceID: b.InferenceID, From: b.From, Polled: pushed == 0, Pushes: []PushRecord{}}
+	if !w.Polled {
+		w.Pushes = append(w.Pushes, PushRecord{SentAt: pushed, EventID: b.EventID, Result: ResultTaken, AnsweredAt: at})
+	}
+	h.Messages.Wakes = append(h.Messages.Wakes, w)
 }
 
 func (h *History) applyRefuse(b *journal.Refuse, at Instant) {

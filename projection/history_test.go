@@ -24,7 +24,7 @@ func story(bodies ...journal.Body) (*History, *State) {
 // told is a history in short: each subject's wakes, with their pushes.
 func told(h *History) string {
 	var all []string
-	for _, s := range append([]*Subject{h.Heartbeat}, h.Reminders...) {
+	for _, s := range append([]*Subject{h.Heartbeat, h.Messages}, h.Reminders...) {
 		for _, w := range s.Wakes {
 			var pushes []string
 			for _, p := range w.Pushes {
@@ -67,6 +67,9 @@ func TestHistoryTellsWhatBecameOfEachWake(t *testing.T) {
 		{"a refused heartbeat is not the next one", []journal.Body{begin, &journal.Fire{EventID: "e1", Due: 1000}, &journal.Refuse{EventID: "e1"},
 			&journal.Fire{EventID: "e2", Due: 4000}, &journal.Ack{EventID: "e2"}}, " due 1 refused [refused];  due 4 taken [taken]"},
 		{"a dropped heartbeat", []journal.Body{begin, &journal.Drop{Due: 1000, Reason: "host is MCP-only"}}, " due 1 dropped []"},
+		{"a message that was pushed, one that was polled, and one that an older version told",
+			[]journal.Body{begin, &journal.Told{From: "b", WrittenAt: 500, PushedAt: 1500}, &journal.Told{From: "b", WrittenAt: 1000}, &journal.Told{From: "b"}},
+			"mesh due 0 taken [taken]; mesh due 1 taken []; mesh due 4 taken [taken]"},
 		{"the middle of a story", []journal.Body{&journal.Ack{ID: "x", EventID: "e0"}, &journal.Refuse{ID: "x", EventID: "e0"}, fire("x", "e1", 1000), &journal.Ack{ID: "x", EventID: "e1"}},
 			"x due 1 taken [taken]"},
 	} {
@@ -93,9 +96,10 @@ func TestReportCountsWhatItShows(t *testing.T) {
 		&journal.Fire{EventID: "e3", Due: 11000, Manual: true},                   // 11
 		&journal.Ack{EventID: "e3"},                                              // 12
 		&journal.Stop{PID: 2, Reason: "signal"},                                  // 13
+		&journal.Told{From: "builder", WrittenAt: 13_200, PushedAt: 13_500},      // 14: not late, whoever wrote it has another clock
 	)
 	r := h.Report(Filter{})
-	if want := (Totals{Reminders: 2, Open: 1, Wakes: 4, Pushes: 3, Taken: 2, Refused: 1, Dropped: 1, Waiting: 1}); r.Totals != want {
+	if want := (Totals{Reminders: 2, Open: 1, Wakes: 5, Messages: 1, Pushes: 4, Taken: 3, Refused: 1, Dropped: 1, Waiting: 1}); r.Totals != want {
 		t.Errorf("totals %+v\nwant   %+v", r.Totals, want)
 	}
 	if want := (Lateness{Count: 1, P50: 3000, P90: 3000, P99: 3000, Max: 3000}); r.Lateness != want {
@@ -104,7 +108,7 @@ func TestReportCountsWhatItShows(t *testing.T) {
 	if len(r.Gaps) != 2 || r.Gaps[0] != (Gap{From: 8000, To: 9000, Crash: true}) || r.Gaps[1] != (Gap{From: 13000}) {
 		t.Errorf("gaps %+v", r.Gaps)
 	}
-	if r := h.Report(Filter{Reminder: "b"}); r.Heartbeat != nil || len(r.Reminders) != 1 || r.Totals.Wakes != 1 || r.Totals.Waiting != 1 {
+	if r := h.Report(Filter{Reminder: "b"}); r.Heartbeat != nil || r.Messages != nil || len(r.Reminders) != 1 || r.Totals.Wakes != 1 || r.Totals.Waiting != 1 {
 		t.Errorf("of one reminder: %+v", r.Totals)
 	}
 	if r := h.Report(Filter{Since: 9200, Until: 10000}); r.Totals.Dropped != 1 || r.Totals.Taken != 0 || len(r.Gaps) != 0 {

@@ -27,6 +27,7 @@ type Totals struct {
 	Cancelled int `json:"cancelled"` // of them
 	Wakes     int `json:"wakes"`     // occurrences, heartbeats among them
 	Pushes    int `json:"pushes"`    // that were sent for them
+	Messages  int `json:"messages"`  // of other agents, among the wakes
 	Taken     int `json:"taken"`     // wakes that the host took
 	Refused   int `json:"refused"`   // pushes that the host refused
 	NoAnswer  int `json:"noAnswer"`  // pushes that nobody answered
@@ -60,6 +61,7 @@ type Report struct {
 	Totals    Totals     `json:"totals"`
 	Lateness  Lateness   `json:"lateness"`
 	Heartbeat *Subject   `json:"heartbeat"` // nil: the filter leaves it out
+	Messages  *Subject   `json:"messages"`  // nil: the filter leaves them out, or there are none
 	Reminders []*Subject `json:"reminders"`
 	Runs      []*Run     `json:"runs"`
 	Gaps      []Gap      `json:"gaps"`
@@ -74,6 +76,10 @@ func (h *History) Report(f Filter) *Report {
 	if f.Reminder == "" {
 		r.Heartbeat = f.part(h.Heartbeat)
 		r.count(r.Heartbeat)
+		if messages := f.part(h.Messages); len(messages.Wakes) > 0 {
+			r.Messages, r.Totals.Messages = messages, len(messages.Wakes)
+			r.count(messages)
+		}
 	}
 	for _, s := range h.Reminders {
 		if f.Reminder != "" && s.ID != f.Reminder {
@@ -114,6 +120,17 @@ func (f Filter) covers(s *Subject) bool {
 		end = s.Wakes[n-1].At()
 	}
 	return (f.Until == 0 || s.SetAt <= f.Until) && (end == 0 || end >= f.Since)
+}
+
+// Subjects are all that the report shows wakes of: the heartbeat, the messages, the reminders.
+func (r *Report) Subjects() []*Subject {
+	var all []*Subject
+	for _, s := range []*Subject{r.Heartbeat, r.Messages} {
+		if s != nil {
+			all = append(all, s)
+		}
+	}
+	return append(all, r.Reminders...)
 }
 
 func (r *Report) count(s *Subject) {

@@ -157,15 +157,15 @@ func (f *auditFlags) read() (*audit, error) {
 
 var csvHeader = []string{
 	"reminder", "message", "set_by", "set_at", "every_seconds", "due", "result", "pushes", "refusals", "no_answers", "first_sent_at",
-	"last_sent_at", "taken_at", "late_ms", "inference_id", "reason", "manual", "cancelled_at",
+	"last_sent_at", "taken_at", "late_ms", "inference_id", "reason", "manual", "cancelled_at", "from",
 }
 
-// writeCSV writes a row for each wake. The heartbeat's rows have no reminder.
+// writeCSV writes a row for each wake. Those of the heartbeat and of messages have no reminder; a message's say who it is from.
 func writeCSV(out io.Writer, a *audit) error {
 	w := csv.NewWriter(out)
 	w.UseCRLF = true
 	rows := [][]string{csvHeader}
-	for _, s := range a.subjects() {
+	for _, s := range a.Subjects() {
 		for _, wake := range s.Wakes {
 			rows = append(rows, csvRow(s, wake))
 		}
@@ -195,10 +195,14 @@ func csvRow(s *projection.Subject, w *projection.Wake) []string {
 	if ms, ok := w.LateMs(); ok {
 		late = strconv.FormatInt(ms, 10)
 	}
+	reminder := ""
+	if s.IsReminder() {
+		reminder = s.ID
+	}
 	return []string{
-		plainCell(s.ID), plainCell(s.Message), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
+		plainCell(reminder), plainCell(s.Message), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
 		strconv.Itoa(refusals), strconv.Itoa(noAnswers), cell(first), cell(last), cell(w.TakenAt), late, plainCell(w.InferenceID),
-		plainCell(w.Why()), strconv.FormatBool(w.Manual), cell(s.CancelledAt),
+		plainCell(w.Why()), strconv.FormatBool(w.Manual), cell(s.CancelledAt), plainCell(w.From),
 	}
 }
 
@@ -216,12 +220,4 @@ func plainCell(s string) string {
 		return "'" + s
 	}
 	return s
-}
-
-// subjects are the heartbeat, where it is shown, and the reminders.
-func (a *audit) subjects() []*projection.Subject {
-	if a.Heartbeat == nil {
-		return a.Reminders
-	}
-	return append([]*projection.Subject{a.Heartbeat}, a.Reminders...)
 }

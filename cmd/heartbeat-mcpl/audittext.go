@@ -81,6 +81,9 @@ func (a *audit) printTotals(u ui) {
 	u.title("Totals")
 	u.line("  %s: %d open, %d cancelled", text.Plural(t.Reminders, "reminder"), t.Open, t.Cancelled)
 	u.line("  %s in %s: %d taken, %d dropped, %d given up, %d waiting", text.Plural(t.Wakes, "wake"), pushes(t.Pushes), t.Taken, t.Dropped, t.GivenUp, t.Waiting)
+	if t.Messages > 0 {
+		u.line("  among them %s of other agents", text.Plural(t.Messages, "message"))
+	}
 	if t.Refused+t.NoAnswer > 0 {
 		u.line("  the host refused %s and did not answer %d", pushes(t.Refused), t.NoAnswer)
 	}
@@ -140,7 +143,7 @@ func rankOf(r projection.Result) int {
 func (a *audit) printTimeline(u ui, width int) {
 	var rows []*projection.Subject
 	from, to := projection.Instant(0), projection.Instant(0)
-	for _, s := range a.subjects() {
+	for _, s := range a.Subjects() {
 		for _, w := range s.Wakes {
 			if from == 0 || w.Due < from {
 				from = w.Due
@@ -176,8 +179,11 @@ func (a *audit) printTimeline(u ui, width int) {
 }
 
 func nameOf(s *projection.Subject) string {
-	if s.ID == "" {
+	switch s.ID {
+	case "":
 		return "heartbeat"
+	case projection.MeshID:
+		return "messages"
 	}
 	return text.Safe(s.ID)
 }
@@ -318,7 +324,7 @@ func (a *audit) lastWake(s *projection.Subject) (due, taken, late string, pushes
 // printRefusals says how often the host gave which reason.
 func (a *audit) printRefusals(u ui) {
 	count := map[string]int{}
-	for _, s := range a.subjects() {
+	for _, s := range a.Subjects() {
 		for _, w := range s.Wakes {
 			if w.Result == projection.ResultDropped {
 				count["dropped: "+w.Reason]++

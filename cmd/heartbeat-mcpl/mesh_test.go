@@ -136,6 +136,17 @@ func TestAgentsSeeAndWakeEachOther(t *testing.T) {
 	if ids, _ := poller.letters(); len(ids) != 0 {
 		t.Errorf("after it was acknowledged: %v", ids)
 	}
+	// Both are wakes: the history and the audit have them.
+	for _, s := range []*session{reviewer, poller} {
+		contains(t, s.call("wake_history", map[string]any{"id": "mesh"}), "1 wake(s), newest first:", " | message from builder | taken | due ")
+		contains(t, string(s.result("wake_history", nil).Structured), `"reminderId":null`, `"result":"taken"`, `"from":"builder"`)
+	}
+	audit, err := homes[1].command("audit").Output()
+	reviewer.ok(err)
+	contains(t, string(audit), "1 wake in 1 push: 1 taken", "among them 1 message of other agents", "\n  messages ")
+	audit, err = homes[2].command("audit", "--csv").Output()
+	reviewer.ok(err)
+	contains(t, string(audit), ",taken,0,", ",builder\r\n")
 	contains(t, builder.fail("agent_send", map[string]any{"to": "reviewr", "message": "x", "confirm": true}), `no agent "reviewr" is here. The nearest: reviewer`)
 	contains(t, builder.fail("agent_send", map[string]any{"to": "role:none", "message": "x"}), "no agent")
 	contains(t, builder.fail("agent_checkin", map[string]any{"agent_id": "a b", "status": "x\ny", "ttl_seconds": 5}), "is no name", "status must be one line", "ttl_seconds must be a whole number from 60 to 86400")

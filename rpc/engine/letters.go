@@ -94,7 +94,9 @@ func (e *Engine) pushLetter(l projection.Letter, p *letterPush) {
 		p.out, p.at = false, time.Now()
 		if p.taken = p.taken || v.taken || v.duplicate(); p.taken {
 			if e.store != nil && !e.state().Told(l.ID) {
-				e.record(&journal.Told{Message: l.ID, From: l.From, EventID: f.eventID, InferenceID: v.inferenceID})
+				e.record(&journal.Told{
+					Message: l.ID, From: l.From, EventID: f.eventID, InferenceID: v.inferenceID, WrittenAt: l.SentMs, PushedAt: now,
+				})
 			}
 			if v.inferenceID != "" {
 				e.turnBegan(v.inferenceID, false)
@@ -125,13 +127,13 @@ func (e *Engine) polledLetters(now int64) []polledEvent {
 }
 
 // letterOf is the message that a polled event's id means.
-func (e *Engine) letterOf(eventID string) (string, bool) {
+func (e *Engine) letterOf(eventID string) (l projection.Letter, isLetter bool) {
 	for _, l := range e.letters.unread {
 		if eventID == "mesh-"+l.ID {
-			return l.ID, true
+			return l, true
 		}
 	}
-	return "", false
+	return l, false
 }
 
 // takeLetters is the acknowledging of messages that were polled; nil for none.

@@ -223,9 +223,13 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 		letter, isLetter := e.letterOf(id)
 		switch {
 		case isLetter:
-			if !slices.Contains(letters, letter) {
-				letters = append(letters, letter)
-				answer.Acked++
+			if slices.Contains(letters, letter.ID) {
+				continue
+			}
+			letters = append(letters, letter.ID)
+			answer.Acked++
+			if !e.state().Told(letter.ID) {
+				e.record(&journal.Told{Message: letter.ID, From: letter.From, EventID: id, WrittenAt: letter.SentMs})
 			}
 		case !known:
 			answer.Unknown = append(answer.Unknown, id)

@@ -197,10 +197,13 @@ func Cut(text string, most int) string {
 // HistoryLine is a wake's line in wake_history (SPEC 5.7).
 func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location) string {
 	name, message := "heartbeat", ""
-	if s.ID != "" {
+	switch {
+	case s.IsReminder():
 		name = s.ID
+	case w.From != "":
+		name = "message from " + w.From
 	}
-	if s.ID != "" && s.Message != "" {
+	if s.IsReminder() && s.Message != "" {
 		message = " | " + Quote(Cut(s.Message, mostHistoryText))
 	}
 	line := fmt.Sprintf("%s | %s | %s", Agent(int64(w.At()), zone), name, w.Result)

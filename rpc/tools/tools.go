@@ -267,7 +267,7 @@ var table = sync.OnceValue(func() []*Tool {
 				"away, or whether a reminder came and when. Reminders that are gone are in it, too.",
 			Args: []Arg{
 				{Name: "limit", Kind: aCount, Least: 1, Most: 200, Description: "How many wakes at most; 20 where it is left out."},
-				{Name: "id", Kind: aText, Description: "Only the reminder with this id, also one that is gone; heartbeat: only the heartbeat."},
+				{Name: "id", Kind: aText, Description: "Only the reminder with this id, also one that is gone; heartbeat: only the heartbeat; mesh: only other agents' messages."},
 				{Name: "since", Kind: aTime, Description: "Only wakes from this time on, in ISO 8601."},
 			},
 			ReadOnly: true, Idempotent: true,
