@@ -7,7 +7,8 @@ import (
 )
 
 const (
-	piece = 256 << 10 // bytes of a view that are brought to disk at once: no append waits for more of it
+	piece      = 256 << 10 // bytes of a view that are given to the disk at once: no append waits for more of it
+	mostCached = 4 << 20   // and how many may be in the disk's own cache, for which an append waits, too
 
 	// While events are appended, a piece is followed by a rest of so many times what it took: few within a length that can
 	// be written in 100 ms (some 20,000 reminders), so that views stay 200 ms behind at most (SPEC 2.3); many beyond it, so
@@ -25,7 +26,8 @@ type pacedFile struct {
 	appends *atomic.Uint64 // counts them
 
 	size   int64     // written
-	synced int64     // on disk
+	synced int64     // given to the disk
+	safe   int64     // on disk
 	seen   uint64    // appends when this piece began
 	since  time.Time // when this piece began
 }
@@ -41,7 +43,7 @@ func (p *pacedFile) Write(data []byte) (int, error) {
 	if err != nil || p.size-p.synced < piece {
 		return n, err
 	}
-	if err := syncRange(p.File, p.synced, p.size-p.synced); err != nil {
+	if err := p.sync(); err != nil {
 		return n, err
 	}
 	if p.appends.Load() != p.seen {
@@ -49,6 +51,14 @@ func (p *pacedFile) Write(data []byte) (int, error) {
 	}
 	p.synced, p.seen, p.since = p.size, p.appends.Load(), time.Now()
 	return n, nil
+}
+
+func (p *pacedFile) sync() error {
+	if p.size-p.safe < mostCached {
+		return syncRange(p.File, p.synced, p.size-p.synced)
+	}
+	p.safe = p.size
+	return p.Sync()
 }
 
 func (p *pacedFile) rest() time.Duration {

@@ -41,6 +41,9 @@ func TestALongFileGivesWayToAppends(t *testing.T) {
 						t.Fatalf("wrote %d bytes, %v", n, err)
 					}
 				}
+				if paced.safe != mostCached { // what follows these 4 MiB is less than as much again
+					t.Errorf("%d bytes are on disk", paced.safe)
+				}
 				if took := time.Since(begun); took != c.took {
 					t.Errorf("it took %v, want %v", took, c.took)
 				}
