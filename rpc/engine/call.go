@@ -37,6 +37,8 @@ type toolCall struct {
 	shows shows
 	reads bool // call records nothing
 	call  func(*Engine, json.RawMessage) reply
+	// parse takes the place of call: it reads the arguments beside the loop, and returns what is left to be done in it.
+	parse func(*Engine, json.RawMessage) func() reply
 	// read answers in place of call, from the journal on disk and beside the loop.
 	read func(*Engine, json.RawMessage, func(reply))
 }
@@ -45,7 +47,7 @@ var toolCalls = map[string]toolCall{
 	"heartbeat_status":    {shows: shows{true, true}, reads: true, call: (*Engine).status},
 	"heartbeat_configure": {shows: shows{true, true}, call: (*Engine).configure},
 	"heartbeat_trigger":   {shows: shows{true, true}, call: (*Engine).trigger},
-	"reminder_add":        {shows: shows{false, true}, call: (*Engine).addReminder},
+	"reminder_add":        {shows: shows{false, true}, parse: (*Engine).parseAdd},
 	"reminder_list":       {shows: shows{false, true}, reads: true, call: (*Engine).listReminders},
 	"reminder_cancel":     {shows: shows{false, true}, call: (*Engine).cancelReminder},
 	"heartbeat_command":   {shows: shows{true, true}, call: (*Engine).command},
@@ -72,6 +74,10 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 			return true
 		}
 	}
+	call := func() reply { return t.call(e, arguments) }
+	if t.parse != nil {
+		call = t.parse(e, arguments)
+	}
 	return e.do(func() {
 		e.by = by
 		if t.read != nil {
@@ -88,7 +94,7 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 			}
 			e.lookAtFiles()
 		}
-		r := t.call(e, arguments)
+		r := call()
 		if r.document != nil {
 			e.then(func(saved error) {
 				if r.beside == nil {
@@ -279,11 +285,15 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	return r
 }
 
-func (e *Engine) addReminder(arguments json.RawMessage) reply {
+func (e *Engine) parseAdd(arguments json.RawMessage) func() reply {
 	args, notes, err := tools.ParseAdd(arguments, e.o.Zone)
 	if err != nil {
-		return refusal(err)
+		return func() reply { return refusal(err) }
 	}
+	return func() reply { return e.addReminder(args, notes) }
+}
+
+func (e *Engine) addReminder(args tools.AddArgs, notes []string) reply {
 	now := e.now()
 	event := &journal.Add{
 		By: e.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
@@ -302,6 +312,7 @@ func (e *Engine) addReminder(arguments json.RawMessage) reply {
 	case args.DelayMs != nil:
 		event.FireAt = now + *args.DelayMs
 	case args.Cron != "":
+		var err error
 		if event.FireAt, err = projection.NextCron(args.Cron, args.Zone, now); err != nil {
 			return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: cron %q: %w", args.Cron, err))
 		}
