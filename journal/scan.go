@@ -400,8 +400,8 @@ func (s *Scanner) parts() (all []part, err error) {
 // newestWhole is the index of the first part of the newest snapshot all of whose parts are there; 0: none.
 func newestWhole(parts []part) (found uint64) {
 	for begin, first := range parts {
-		run := parts[begin:min(begin+int(first.Parts), len(parts))]
-		if len(run) > 0 && len(run) == int(first.Parts) && isRun(run) {
+		run := parts[begin:]
+		if n := uint64(first.Parts); n > 0 && n <= uint64(len(run)) && isRun(run[:n]) {
 			found = first.index
 		}
 	}
