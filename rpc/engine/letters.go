@@ -93,11 +93,7 @@ func (e *Engine) pushLetter(l projection.Letter, p *letterPush) {
 		v := judge(a)
 		p.out, p.at = false, time.Now()
 		if p.taken = p.taken || v.taken || v.duplicate(); p.taken {
-			if e.store != nil && !e.state().Told(l.ID) {
-				e.record(&journal.Told{
-					Message: l.ID, From: l.From, EventID: f.eventID, InferenceID: v.inferenceID, WrittenAt: l.SentMs, PushedAt: now,
-				})
-			}
+			e.letterTaken(l, journal.Told{EventID: f.eventID, InferenceID: v.inferenceID, PushedAt: now})
 			if v.inferenceID != "" {
 				e.turnBegan(v.inferenceID, false)
 			}
@@ -108,6 +104,15 @@ func (e *Engine) pushLetter(l projection.Letter, p *letterPush) {
 		}
 		e.o.Log.Info("the host did not take message "+l.ID+": "+v.reason, "event", f.eventID, "code", v.code)
 	})
+}
+
+// letterTaken records that the host took a message, the first time.
+func (e *Engine) letterTaken(l projection.Letter, how journal.Told) {
+	if e.store == nil || e.state().Told(l.ID) {
+		return
+	}
+	how.Message, how.From, how.WrittenAt = l.ID, l.From, l.SentMs
+	e.record(&how)
 }
 
 // polledLetters offers messages to a host that polls.

@@ -222,21 +222,17 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 		ack, known := due[id]
 		letter, isLetter := e.letterOf(id)
 		switch {
+		case slices.Contains(letters, letter.ID): // a second time in one call is the same
 		case isLetter:
-			if slices.Contains(letters, letter.ID) {
-				continue
-			}
+			e.letterTaken(letter, journal.Told{EventID: id})
 			letters = append(letters, letter.ID)
 			answer.Acked++
-			if !e.state().Told(letter.ID) {
-				e.record(&journal.Told{Message: letter.ID, From: letter.From, EventID: id, WrittenAt: letter.SentMs})
-			}
 		case !known:
 			answer.Unknown = append(answer.Unknown, id)
 		case ack != nil:
 			e.record(ack)
 			answer.Acked++
-			due[id] = nil // a second time in one call is the same
+			due[id] = nil // as above
 		}
 	}
 	if answer.Acked > 0 {
