@@ -96,8 +96,13 @@ type Subject struct {
 	Wakes       []*Wake        `json:"wakes"`
 }
 
-// IsReminder says whether s is one reminder.
-func (s *Subject) IsReminder() bool { return s.ID != "" && s.ID != MeshID }
+// ReminderID is the reminder's id; empty for the heartbeat and for messages.
+func (s *Subject) ReminderID() string {
+	if s.ID == MeshID {
+		return ""
+	}
+	return s.ID
+}
 
 // CtlSuffix ends the version in the start event of a command that opened the journal for one change.
 const CtlSuffix = " (ctl)"

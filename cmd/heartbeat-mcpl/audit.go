@@ -195,12 +195,8 @@ func csvRow(s *projection.Subject, w *projection.Wake) []string {
 	if ms, ok := w.LateMs(); ok {
 		late = strconv.FormatInt(ms, 10)
 	}
-	reminder := ""
-	if s.IsReminder() {
-		reminder = s.ID
-	}
 	return []string{
-		plainCell(reminder), plainCell(s.Message), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
+		plainCell(s.ReminderID()), plainCell(s.Message), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
 		strconv.Itoa(refusals), strconv.Itoa(noAnswers), cell(first), cell(last), cell(w.TakenAt), late, plainCell(w.InferenceID),
 		plainCell(w.Why()), strconv.FormatBool(w.Manual), cell(s.CancelledAt), plainCell(w.From),
 	}

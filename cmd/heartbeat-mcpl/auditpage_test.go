@@ -45,7 +45,8 @@ func browser(t *testing.T) context.Context {
 func pageOf(t *testing.T) string {
 	t.Helper()
 	const hour = 3600_000
-	taken := &projection.Wake{Due: hour, Result: projection.ResultTaken, TakenAt: hour + 5, Pushes: []projection.PushRecord{{SentAt: hour, EventID: "e1", Result: projection.ResultTaken, AnsweredAt: hour + 5}}}
+	late := int64(5)
+	taken := &projection.Wake{Due: hour, Result: projection.ResultTaken, TakenAt: hour + 5, Late: &late, Pushes: []projection.PushRecord{{SentAt: hour, EventID: "e1", Result: projection.ResultTaken, AnsweredAt: hour + 5}}}
 	refused := &projection.Wake{Due: 2 * hour, Result: projection.ResultRefused, Pushes: []projection.PushRecord{{SentAt: 2 * hour, EventID: "e2", Result: projection.ResultRefused, AnsweredAt: 2 * hour, Reason: "busy & <i>late</i>"}}}
 	a := &audit{
 		Journal: "heartbeat-journal", Zone: "Europe/Berlin",

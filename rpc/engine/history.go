@@ -49,7 +49,7 @@ func (e *Engine) openMessages(found []entry) bool {
 	handed := e.do(func() {
 		all := true
 		for _, f := range found {
-			if !f.subject.IsReminder() || f.subject.Message != "" {
+			if f.subject.ReminderID() == "" || f.subject.Message != "" {
 				continue
 			}
 			if state := e.state(); state != nil {
@@ -100,7 +100,7 @@ func readHistory(dir string, args tools.HistoryArgs, complete func([]entry) bool
 
 // named says whether the first few wakes all have a message.
 func named(found []entry, most int) bool {
-	return !slices.ContainsFunc(found[:min(most, len(found))], func(f entry) bool { return f.subject.IsReminder() && f.subject.Message == "" })
+	return !slices.ContainsFunc(found[:min(most, len(found))], func(f entry) bool { return f.subject.ReminderID() != "" && f.subject.Message == "" })
 }
 
 // newest are the wakes that the arguments ask for, the newest first, without a limit.
@@ -145,15 +145,11 @@ func historyData(found []entry, more bool) *rawjson.Object {
 		if len(w.Pushes) > 0 {
 			sent = w.Pushes[0].SentAt
 		}
-		id := f.subject.ID
-		if !f.subject.IsReminder() {
-			id = ""
-		}
 		var late any
 		if ms, ok := w.LateMs(); ok {
 			late = ms
 		}
-		wakes = append(wakes, new(rawjson.Object).PutTextOrNull("reminderId", id).PutTextOrNull("message", text.Cut(f.subject.Message, 1000)).
+		wakes = append(wakes, new(rawjson.Object).PutTextOrNull("reminderId", f.subject.ReminderID()).PutTextOrNull("message", text.Cut(f.subject.Message, 1000)).
 			PutText("result", string(w.Result)).Put("due", w.Due).Put("sentAt", sent).Put("takenAt", w.TakenAt).Put("lateMs", late).
 			Put("pushes", len(w.Pushes)).PutTextOrNull("reason", w.Why()).PutTextOrNull("inferenceId", w.InferenceID).Put("manual", w.Manual).PutTextOrNull("from", w.From))
 	}

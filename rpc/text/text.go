@@ -197,14 +197,13 @@ func Cut(text string, most int) string {
 // HistoryLine is a wake's line in wake_history (SPEC 5.7).
 func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location) string {
 	name, message := "heartbeat", ""
-	switch {
-	case s.IsReminder():
-		name = s.ID
+	switch id := s.ReminderID(); {
 	case w.From != "":
 		name = "message from " + w.From
-	}
-	if s.IsReminder() && s.Message != "" {
-		message = " | " + Quote(Cut(s.Message, mostHistoryText))
+	case id != "" && s.Message != "":
+		name, message = id, " | "+Quote(Cut(s.Message, mostHistoryText))
+	case id != "":
+		name = id
 	}
 	line := fmt.Sprintf("%s | %s | %s", Agent(int64(w.At()), zone), name, w.Result)
 	if w.Manual {
