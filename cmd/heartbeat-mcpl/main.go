@@ -76,12 +76,12 @@ type usageError struct{ error }
 
 func newRoot() *cobra.Command {
 	var flags settings
+	var showVersion bool
 	root := &cobra.Command{
 		Use:   "heartbeat-mcpl",
 		Short: "Wakes AI agents: a heartbeat and reminders over MCP and MCPL",
 		Long: "heartbeat-mcpl wakes AI agents. It is a stdio MCP server: on a host that speaks MCPL it pushes a periodic\n" +
 			"heartbeat and the reminders that the agent sets through tools. Hosts start it as 'heartbeat-mcpl --stdio'.",
-		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -91,6 +91,10 @@ func newRoot() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				_, err := fmt.Fprintln(cmd.OutOrStdout(), "heartbeat-mcpl", version())
+				return err
+			}
 			cmd.SetOut(os.Stderr)
 			_ = cmd.Usage() // it writes to stderr alone, and there is nobody else to tell
 			return usageError{errors.New("nothing to do: give --stdio to serve a host, or a command")}
@@ -98,9 +102,10 @@ func newRoot() *cobra.Command {
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.Flags().Bool("stdio", false, "serve a host on stdin and stdout")
+	// Not by cobra's Version: its text is a template, and one that is linked makes the binary a third larger ([auditPage]).
+	root.Flags().BoolVarP(&showVersion, "version", "v", false, "version for heartbeat-mcpl")
 	flags.registerServing(root.Flags())
 	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newMesh(), newRegister())
-	root.SetVersionTemplate("heartbeat-mcpl {{.Version}}\n")
 	return root
 }
 
