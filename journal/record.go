@@ -69,9 +69,8 @@ func ParseID(text string) (ID, error) {
 // String is the identity as 32 lower-case hexadecimal digits.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 func checksum(id ID, kind Kind, covered []byte) uint32 {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli) // made once, by the first who asks: not before a host has its first answer
 	var seed uint32
 	if kind != KindBegin {
 		seed = crc32.Checksum(id[:], castagnoli)
