@@ -136,21 +136,18 @@ func (d dialect) changing(fields map[string]any) map[string]any {
 }
 
 func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
-	var p struct {
-		ProtocolVersion string `json:"protocolVersion"`
-		Capabilities    struct {
-			Experimental map[string]json.RawMessage `json:"experimental"`
-		} `json:"capabilities"`
-	}
-	if err := json.Unmarshal(params, &p); err != nil {
+	version, capable := rawjson.Get(params, "protocolVersion"), rawjson.Get(params, "capabilities")
+	experimental := rawjson.Get(capable, "experimental")
+	requested, isText := rawjson.Text(version)
+	if !rawjson.IsObject(params) || !isText && !absent(version) || !isObject(capable) || !isObject(experimental) {
 		reply.Error(jsonrpc2.CodeInvalidParams, "initialize needs params with protocolVersion (a string) and capabilities (an object)", nil)
 		return
 	}
 	s.protocol = newestHandshake
-	if slices.Contains(handshakeVersions, p.ProtocolVersion) {
-		s.protocol = p.ProtocolVersion
+	if slices.Contains(handshakeVersions, requested) {
+		s.protocol = requested
 	}
-	session := sessionOf(p.Capabilities.Experimental["mcpl"])
+	session := sessionOf(rawjson.Get(experimental, "mcpl"))
 	s.met, s.session = true, session
 	s.engine.Initialized(session)
 	reply.Result(map[string]any{
@@ -161,18 +158,14 @@ func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
 	})
 }
 
-// sessionOf reads what a host says of MCPL.
+// sessionOf reads what a host says of MCPL. What is no object offers nothing beyond MCPL itself.
 func sessionOf(raw json.RawMessage) mcpl.Session {
-	var offers struct {
-		Lifecycle json.RawMessage `json:"inferenceLifecycle"`
-	}
-	_ = json.Unmarshal(raw, &offers) // in another shape it offers nothing beyond MCPL itself
-	return mcpl.Session{MCPL: said(raw), Lifecycle: said(offers.Lifecycle)}
+	return mcpl.Session{MCPL: said(raw), Lifecycle: said(rawjson.Get(raw, "inferenceLifecycle"))}
 }
 
 // said says whether a capability was named and not taken back.
 func said(raw json.RawMessage) bool {
-	return len(raw) > 0 && string(raw) != "null" && string(raw) != "false"
+	return !absent(raw) && string(raw) != "false"
 }
 
 func capabilities(session mcpl.Session) map[string]any {

@@ -1,12 +1,14 @@
 package rpc
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"heartbeat-mcpl/recovery"
@@ -21,6 +23,75 @@ func options(dir string) Options {
 			Files: recovery.Files{Config: filepath.Join(dir, "c.json"), Reminders: filepath.Join(dir, "r.json"), Journal: filepath.Join(dir, "j")},
 			Zone:  "UTC", Version: "test",
 		}},
+	}
+}
+
+// TestFirstLine: what the host says first is taken before anything is opened, and a host that says nothing holds that up no longer
+// than a moment.
+func TestFirstLine(t *testing.T) {
+	for _, c := range []struct{ line, first string }{
+		{`{"jsonrpc":"2.0","method":"unknown"}` + "\n", "heard"}, // it is logged
+		{"", "opened"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			o := options(t.TempDir())
+			in, host := io.Pipe()
+			happened := make(chan string, 1)
+			first := func(what string) {
+				select {
+				case happened <- what:
+				default:
+				}
+			}
+			o.Log = slog.New(slog.NewTextHandler(written(func() { first("heard") }), nil))
+			o.Engine.Wall = func() time.Time { // the loop asks for it before it opens anything
+				first("opened")
+				return time.Now()
+			}
+			go func() {
+				_, err := io.WriteString(host, c.line)
+				if got := <-happened; err != nil || got != c.first {
+					t.Errorf("after %q: %s first, want %s (%v)", c.line, got, c.first, err)
+				}
+				host.Close()
+			}()
+			if err := Serve(t.Context(), in, io.Discard, o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// written is called with each write.
+type written func()
+
+func (w written) Write(p []byte) (int, error) {
+	w()
+	return len(p), nil
+}
+
+// TestInitialize: which params are taken, and the protocol that they lead to.
+func TestInitialize(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"protocolVersion":"2025-03-26","capabilities":{}}`:                  `"protocolVersion":"2025-03-26"`,
+		`{"protocolVersion":"1999-01-01","capabilities":{"experimental":{}}}`: `"protocolVersion":"2025-11-25"`,
+		`{}`: `"protocolVersion":"2025-11-25"`,
+		`{"protocolVersion":null,"capabilities":null}`:                                                `"protocolVersion":"2025-11-25"`,
+		`{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"mcpl":{"version":"0.5"}}}}`: `"mcpl":{`,
+		`{"protocolVersion":"2025-06-18","capabilities":{"experimental":{"mcpl":true}}}`:              `"mcpl":{`,
+		`{"protocolVersion":5}`:                   `"code":-32602`,
+		`{"capabilities":[]}`:                     `"code":-32602`,
+		`{"capabilities":{"experimental":"all"}}`: `"code":-32602`,
+		`[1]`: `"code":-32602`,
+	} {
+		var out bytes.Buffer
+		line := `{"jsonrpc":"2.0","id":1,"method":"initialize","params":` + params + "}\n"
+		if err := Serve(t.Context(), strings.NewReader(line), &out, options(t.TempDir())); err != nil {
+			t.Error(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("initialize with %s: got %s, want %s", params, out.String(), want)
+		}
 	}
 }
 

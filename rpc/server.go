@@ -31,6 +31,9 @@ import (
 // signal.
 const drainLimit = 2 * time.Second
 
+// firstLine is how long the host's first line is waited for, before anything is opened.
+const firstLine = 5 * time.Millisecond
+
 // Options are what [Serve] needs to know.
 type Options struct {
 	Engine  engine.Options
@@ -72,6 +75,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	s.conn = conn
 	s.engine.Attach(conn)
 
+	ran := make(chan error, 1)
+	go func() { ran <- conn.Run(ctx) }()
+	select { // hosts wait for the first answer, which needs nothing of what comes next
+	case <-conn.Heard():
+	case <-time.After(firstLine):
+	}
+
 	if unwatch, err := recovery.Watch(o.Engine.Store.Files, s.engine.FilesChanged); err == nil {
 		defer func() { _ = unwatch() }() // the process ends
 	} else {
@@ -86,7 +96,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	if s.agents != nil {
 		s.engine.Participant(func(agent, pane string) { go s.agents.Resume(agent, pane) })
 	}
-	err := conn.Run(ctx)
+	err := <-ran
 	hostGone := errors.Is(err, wire.ErrPeerGone)
 	switch {
 	case ctx.Err() != nil:
@@ -237,8 +247,11 @@ func (s *server) callEngine(d dialect, name string, arguments json.RawMessage, r
 
 // isObject says whether raw is a JSON object or nothing at all.
 func isObject(raw json.RawMessage) bool {
-	return len(raw) == 0 || string(raw) == "null" || rawjson.IsObject(raw)
+	return absent(raw) || rawjson.IsObject(raw)
 }
+
+// absent says whether a value is not there, or null.
+func absent(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
 
 func (s *server) updatePolicy(params json.RawMessage, reply *wire.Reply) {
 	handed := s.engine.UpdatePolicy(params, func(receipt mcpl.Receipt, err error) {

@@ -141,6 +141,10 @@ func (c *Conn) Backlog() int64 { return c.out.waiting() }
 // Reads is how often something was read from the peer.
 func (c *Conn) Reads() uint64 { return c.stream.input.reads.Load() }
 
+// Heard is closed once what the peer sent first was handed on, and its answers that were given at once are being written; or the
+// input ended.
+func (c *Conn) Heard() <-chan struct{} { return c.stream.heard }
+
 // Call sends a request and returns at once. answer is called with the peer's answer, or with NoAnswer after limit, and then
 // once more should a real answer come late; never from within Call. After an error it is never called.
 func (c *Conn) Call(method string, params any, limit time.Duration, answer func(Answer)) error {

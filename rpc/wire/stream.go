@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -28,6 +29,7 @@ type stream struct {
 	dispatch func(method string, params, id json.RawMessage) // id is nil for a notification; must not block
 	closed   <-chan struct{}                                 // closed when the conversation is over
 
+	heard      chan struct{} // closed when what the first read brought was handed on, or the input has ended
 	ended      chan struct{} // closed when the input has ended and all of it was handed on
 	unanswered atomic.Int64  // requests
 	fewer      chan struct{} // there is one less than mostUnanswered
@@ -38,10 +40,14 @@ type input struct {
 	r     io.Reader
 	out   *output
 	reads atomic.Uint64
+	heard func() // all that the first read brought was handed on; called again with each read
 }
 
 func (i *input) Read(p []byte) (int, error) {
 	i.out.release()
+	if i.reads.Load() > 0 {
+		i.heard()
+	}
 	n, err := i.r.Read(p)
 	i.reads.Add(1)
 	i.out.hold()
@@ -53,10 +59,11 @@ func (i *input) Read(p []byte) (int, error) {
 const mostUnanswered = 256
 
 func newStream(in io.Reader, out *output, o Options, calls *callTable, closed <-chan struct{}) *stream {
-	input := &input{r: in, out: out}
+	heard := make(chan struct{})
+	input := &input{r: in, out: out, heard: sync.OnceFunc(func() { close(heard) })}
 	return &stream{
 		in: bufio.NewReaderSize(input, 64<<10), input: input, out: out, o: o, calls: calls, closed: closed,
-		ended: make(chan struct{}), fewer: make(chan struct{}, 1),
+		heard: heard, ended: make(chan struct{}), fewer: make(chan struct{}, 1),
 	}
 }
 
@@ -87,6 +94,7 @@ func messageOf(text []byte) (m message, isObject bool) {
 // read hands on the input until it ends. While too much waits for the peer to read, it does not read on (SPEC 8.8).
 func (s *stream) read() {
 	defer close(s.ended)
+	defer s.input.heard()
 	defer s.out.release()
 	for s.out.room(s.closed) {
 		line, err := s.readLine()
