@@ -576,7 +576,11 @@ func TestNewestCompleteSnapshotIsFound(t *testing.T) {
 	var want uint64
 	check := func() {
 		t.Helper()
-		if got, err := FindSnapshot(dir, ID{}); err != nil || got != want {
+		s, err := NewScanner(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.FindSnapshot(); err != nil || got != want {
 			t.Fatalf("found %d, %v, want %d", got, err, want)
 		}
 	}

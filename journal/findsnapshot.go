@@ -1,12 +1,8 @@
 package journal
 
 // FindSnapshot is the index of the first part of the newest complete snapshot, 0 when there is none. It reads segments from
-// the newest backwards, so that its cost does not grow with the journal's age (SPEC 9.4).
-func FindSnapshot(dir string, hint ID) (uint64, error) {
-	s, err := NewScannerWithID(dir, hint)
-	if err != nil {
-		return 0, err
-	}
+// the newest backwards, so that its cost does not grow with the journal's age (SPEC 9.4), and leaves the scan where it is.
+func (s *Scanner) FindSnapshot() (uint64, error) {
 	var later []part
 	for i := len(s.firsts) - 1; i >= 0; i-- {
 		one := &Scanner{dir: s.dir, id: s.id, firsts: s.firsts[i : i+1]}

@@ -102,16 +102,6 @@ func Starts(dir string) ([]uint64, error) {
 	return firsts, err
 }
 
-// Begins is the first record of a journal, nil where another record is the first that can be read.
-func Begins(dir string, hint ID) (*Begin, error) {
-	s, err := NewScannerWithID(dir, hint)
-	if err != nil || !s.Next() {
-		return nil, err
-	}
-	b, _ := s.Event().Body.(*Begin)
-	return b, nil
-}
-
 // meta is the folder's small file that repeats the identity, so that either can restore the other.
 type meta struct {
 	ID     string `json:"id"`

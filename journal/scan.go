@@ -43,6 +43,7 @@ func (d Damage) Text() string {
 type Scanner struct {
 	dir    string
 	id     ID
+	begin  *Begin // the journal's first record; nil where that cannot be read or is gone
 	firsts []uint64
 	next   int // in firsts: the segment to read next
 
@@ -102,8 +103,8 @@ func (s *Scanner) identify(hint ID) error {
 	if frame, ok := frameAt(data, 0); ok {
 		e, err := parseRecord(frame.payload, ID{})
 		if err == nil && e.Kind == KindBegin {
-			id, err := identityOf(e)
-			if err != nil {
+			var id ID
+			if s.begin, id, err = identityOf(e); err != nil {
 				return &Error{Op: "open", Path: s.dir, Err: err}
 			}
 			if frame.next == len(data) { // nothing else to verify with
@@ -128,16 +129,17 @@ func (s *Scanner) identify(hint ID) error {
 	return nil
 }
 
-func identityOf(begin Event) (ID, error) {
-	decode(&begin)
-	b, ok := begin.Body.(*Begin)
+func identityOf(first Event) (*Begin, ID, error) {
+	decode(&first)
+	b, ok := first.Body.(*Begin)
 	if !ok {
-		return ID{}, errors.New("its first record cannot be read")
+		return nil, ID{}, errors.New("its first record cannot be read")
 	}
 	if b.Major > Major {
-		return ID{}, newerVersion(b.Major)
+		return nil, ID{}, newerVersion(b.Major)
 	}
-	return ParseID(b.ID)
+	id, err := ParseID(b.ID)
+	return b, id, err
 }
 
 func newerVersion(format int) error {
@@ -202,6 +204,12 @@ func IDOf(dir string) (ID, error) {
 
 // ID is the journal's identity.
 func (s *Scanner) ID() ID { return s.id }
+
+// Again opens the same journal once more.
+func (s *Scanner) Again() (*Scanner, error) { return NewScannerWithID(s.dir, s.id) }
+
+// Begin is the journal's first record, nil where another one is the first that can be read.
+func (s *Scanner) Begin() *Begin { return s.begin }
 
 // Seek makes the scan begin with the record at index. Call it before the first Next.
 func (s *Scanner) Seek(index uint64) {

@@ -177,15 +177,15 @@ func (m *Mesh) catchUp() error {
 	if err != nil {
 		return err
 	}
-	if len(starts) > 0 && starts[0] > next || m.state.Index == 0 {
-		if next, err = journal.FindSnapshot(m.dir, journal.ID{}); err != nil {
-			return err
-		}
-		m.state = projection.NewMesh()
-	}
 	scanner, err := journal.NewScanner(m.dir)
 	if err != nil {
 		return err
+	}
+	if len(starts) > 0 && starts[0] > next || m.state.Index == 0 {
+		if next, err = scanner.FindSnapshot(); err != nil {
+			return err
+		}
+		m.state = projection.NewMesh()
 	}
 	scanner.Seek(next)
 	var parts []journal.Event

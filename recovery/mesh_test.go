@@ -82,7 +82,11 @@ func TestAMeshsHistoryIsBounded(t *testing.T) {
 			t.Errorf("reader %d sees %d messages", i, n)
 		}
 	}
-	snapshot, err := journal.FindSnapshot(filepath.Join(dir, "journal"), journal.ID{})
+	scanner, err := journal.NewScanner(filepath.Join(dir, "journal"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := scanner.FindSnapshot()
 	if err != nil || snapshot == 0 {
 		t.Errorf("snapshot at %d, %v", snapshot, err)
 	}

@@ -104,15 +104,15 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 
 // readJournal replays a journal, and finds out meanwhile which of its states the views show.
 func readJournal(dir string, hint journal.ID, config *configFile, reminders *remindersFile) (r replayed, was *shownBefore, err error) {
-	begin, err := journal.Begins(dir, hint)
+	scanner, err := journal.NewScannerWithID(dir, hint)
 	if err != nil {
 		return r, nil, err
 	}
-	if begin != nil && begin.Before != "" && begin.Before == config.said.Ref.ID {
+	if begin := scanner.Begin(); begin != nil && begin.Before != "" && begin.Before == config.said.Ref.ID {
 		config.said.Ref.ID = begin.ID // a repair carried the records over, at their indices
 	}
 	was = newShownBefore(config, reminders)
-	r, err = replay(dir, hint, 0, was.visit)
+	r, err = replay(scanner, 0, was.visit)
 	return r, was, err
 }
 
@@ -320,7 +320,7 @@ func (s *Store) withoutJournal(now int64, why error, config configFile, reminder
 	s.o.Log.Error(note)
 	defer func() { s.fresh = s.fresh[:0] }()
 	was := newShownBefore(&config, &reminders)
-	if r, err := replay(s.o.Journal, journal.ID{}, 0, was.visit); err == nil && r.whole {
+	if r, err := replayDir(s.o.Journal, journal.ID{}, 0, was.visit); err == nil && r.whole {
 		s.state, s.id = r.state, r.scanner.ID()
 		read := r.state.Index
 		s.settleViews(now, &config, &reminders, was)

@@ -34,17 +34,15 @@ func repair(dir string, hint journal.ID, now int64, log *slog.Logger) ([]*journa
 
 // findDamage scans from the newest complete snapshot on.
 func findDamage(dir string, hint journal.ID) ([]journal.Damage, error) {
-	from, err := journal.FindSnapshot(dir, hint)
-	if err != nil {
-		return nil, err
-	}
 	scanner, err := journal.NewScannerWithID(dir, hint)
 	if err != nil {
 		return nil, err
 	}
-	if from > 0 {
-		scanner.Seek(from)
+	from, err := scanner.FindSnapshot()
+	if err != nil {
+		return nil, err
 	}
+	scanner.Seek(from)
 	for scanner.Next() {
 	}
 	return scanner.Damage(), scanner.Err()

@@ -15,66 +15,54 @@ type replayed struct {
 	whole   bool // false: neither the beginning nor a snapshot was left, the state is of what the rest says
 }
 
-// replay folds the journal in dir up to the event at index to (0: to its end), strictly read-only. It starts at the
-// newest complete snapshot that is not after to, so that its length does not grow with the journal's age (SPEC 9.4). visit, if not nil, is
-// called with the state after each event that was folded.
-func replay(dir string, hint journal.ID, to uint64, visit func(*projection.State)) (r replayed, err error) {
-	from, err := journal.FindSnapshot(dir, hint)
+// replay folds the journal of a scanner that has read nothing yet, up to the event at index to (0: to its end). It starts at
+// the newest complete snapshot that is not after to, so that its length does not grow with the journal's age (SPEC 9.4). visit,
+// if not nil, is called with the state after each event that was folded.
+func replay(scanner *journal.Scanner, to uint64, visit func(*projection.State)) (r replayed, err error) {
+	from, err := scanner.FindSnapshot()
 	if err != nil {
 		return r, err
 	}
-	if to > 0 && from > to {
-		from = 0
+	if to == 0 || from <= to {
+		scanner.Seek(from)
 	}
-	r.state, r.scanner, err = fold(dir, hint, from, to, visit)
-	if r.whole = r.state != nil; err == nil && !r.whole {
-		r.state, r.scanner, err = foldOnto(projection.New(), dir, hint, to, visit)
+	r.scanner = scanner
+	r.state, err = fold(nil, scanner, to, visit)
+	if r.whole = r.state != nil; err != nil || r.whole {
+		return r, err
 	}
+	if r.scanner, err = scanner.Again(); err != nil {
+		return r, err
+	}
+	r.state, err = fold(projection.New(), r.scanner, to, visit)
 	return r, err
 }
 
-// fold replays from the record at index from. The state is nil when neither the journal's first record nor a complete
-// snapshot was met.
-func fold(dir string, hint journal.ID, from, to uint64, visit func(*projection.State)) (*projection.State, *journal.Scanner, error) {
+// replayDir replays the journal in dir, strictly read-only; hint is the identity to try where it has lost its own.
+func replayDir(dir string, hint journal.ID, to uint64, visit func(*projection.State)) (replayed, error) {
 	scanner, err := journal.NewScannerWithID(dir, hint)
 	if err != nil {
-		return nil, nil, err
+		return replayed{}, err
 	}
-	if from > 0 {
-		scanner.Seek(from)
-	}
-	var f folding
+	return replay(scanner, to, visit)
+}
+
+// fold folds what scanner reads onto state. A nil one stays nil until the journal's first record or a complete snapshot is met.
+func fold(state *projection.State, scanner *journal.Scanner, to uint64, visit func(*projection.State)) (*projection.State, error) {
+	f := folding{state: state}
 	for scanner.Next() {
 		e := scanner.Event()
 		if to > 0 && e.Index > to {
 			break
 		}
 		if _, err := f.take(e); err != nil && f.state == nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if visit != nil && f.state != nil {
 			visit(f.state)
 		}
 	}
-	return f.state, scanner, scanner.Err()
-}
-
-func foldOnto(state *projection.State, dir string, hint journal.ID, to uint64, visit func(*projection.State)) (*projection.State, *journal.Scanner, error) {
-	scanner, err := journal.NewScannerWithID(dir, hint)
-	if err != nil {
-		return nil, nil, err
-	}
-	for scanner.Next() {
-		e := scanner.Event()
-		if to > 0 && e.Index > to {
-			break
-		}
-		state.Apply(e)
-		if visit != nil {
-			visit(state)
-		}
-	}
-	return state, scanner, scanner.Err()
+	return f.state, scanner.Err()
 }
 
 // folding makes the state out of a journal's records in order: from the first record on, or from the first whole snapshot
@@ -127,7 +115,7 @@ func complete(parts []journal.Event) bool {
 // StateAt is the state that the journal in dir projected at index (0: at its end), read without taking anything. An
 // error wraps [ErrForgotten] where the records that it would be made of are gone.
 func StateAt(dir string, index uint64) (*projection.State, error) {
-	r, err := replay(dir, journal.ID{}, index, nil)
+	r, err := replayDir(dir, journal.ID{}, index, nil)
 	if err == nil && !r.whole {
 		err = fmt.Errorf("the state at record %d: %w", index, ErrForgotten)
 	}
@@ -140,7 +128,7 @@ var ErrForgotten = errors.New("the journal no longer holds its beginning or a sn
 // Peek is the state that the journal in dir holds, read without taking anything (SPEC 1.5: a server that waits for the
 // journal answers from it).
 func Peek(dir string) (*projection.State, error) {
-	r, err := replay(dir, journal.ID{}, 0, nil)
+	r, err := replayDir(dir, journal.ID{}, 0, nil)
 	return r.state, err
 }
 
@@ -153,7 +141,7 @@ func (s *Store) stateAt(index uint64) *projection.State {
 	if s.id == (journal.ID{}) || index == 0 || index >= s.state.Index {
 		return s.state
 	}
-	r, err := replay(s.o.Journal, s.id, index, nil)
+	r, err := replayDir(s.o.Journal, s.id, index, nil)
 	if err != nil || r.state.Index != index {
 		s.o.Log.Warn("the journal could not be read back; the edited file is compared with the current state", "index", index, "err", err)
 		return s.state

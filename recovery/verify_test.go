@@ -253,7 +253,11 @@ func TestSnapshotsAreWhatTheEventsLedTo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		state, _, err := fold(o.Journal, journal.ID{}, 0, index, nil)
+		whole, err := journal.NewScanner(o.Journal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, err := fold(nil, whole, index, nil)
 		if err != nil || !from.Same(state) {
 			t.Fatalf("at record %d a snapshot leads to another state: %v", index, err)
 		}
