@@ -52,6 +52,7 @@ type server struct {
 	met      bool   // the client has said what it speaks
 	session  mcpl.Session
 	conn     *wire.Conn
+	socket   *control.Socket
 	agents   *agents.Service // nil: there is no mesh
 	subs     subscriptions
 }
@@ -59,26 +60,14 @@ type server struct {
 // Serve talks to the host on in and out until in ends, ctx is done or the host is gone; then everything is brought to
 // disk. An error says what could not be.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
-	s := &server{o: o}
-	o.Engine.Changed = s.changed
-	socket := &control.Socket{Log: o.Log, Call: s.control}
-	o.Engine.Opened = func() { socket.Listen(o.Engine.Store.Journal) }
-	if o.Mesh != nil {
-		o.Engine.TakeLetters = func(ids []string) { s.agents.Take(ids) }
-	}
-	s.engine = engine.New(o.Engine)
-	if o.Mesh != nil {
-		s.agents = agents.New(agents.Options{Mesh: o.Mesh, Host: s.engine, Zone: o.Engine.Zone, Log: o.Log, Pane: o.Pane, Home: o.Home})
+	s := newServer(in, out, o)
+	if s.agents != nil {
 		defer s.agents.Close()
 	}
-	conn := wire.New(in, out, s, wire.Options{Log: o.Log})
-	s.conn = conn
-	s.engine.Attach(conn)
-
 	ran := make(chan error, 1)
-	go func() { ran <- conn.Run(ctx) }()
+	go func() { ran <- s.conn.Run(ctx) }()
 	select { // hosts wait for the first answer, which needs nothing of what comes next
-	case <-conn.Heard():
+	case <-s.conn.Heard():
 	case <-time.After(firstLine):
 	}
 
@@ -105,17 +94,34 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 		why, err = "the host is gone", nil
 		o.Log.Info("the host is gone: nothing more can be written to it")
 	}
-	socket.Close() // while this process still holds the journal: another one's socket is never removed
+	s.socket.Close() // while this process still holds the journal: another one's socket is never removed
 	stop()
 	err = errors.Join(err, <-stopped)
 	s.endListens()
 	drain, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(drainLimit, cancel) })()
-	if unread := conn.Drain(drain, drainLimit); unread != nil && !hostGone {
+	if unread := s.conn.Drain(drain, drainLimit); unread != nil && !hostGone {
 		o.Log.Warn("the last replies were given up; what they say is on disk", "why", unread)
 	}
 	return err
+}
+
+func newServer(in io.Reader, out io.Writer, o Options) *server {
+	s := &server{o: o}
+	s.socket = &control.Socket{Log: o.Log, Call: s.control}
+	o.Engine.Changed = s.changed
+	o.Engine.Opened = func() { s.socket.Listen(o.Engine.Store.Journal) }
+	if o.Mesh != nil {
+		o.Engine.TakeLetters = func(ids []string) { s.agents.Take(ids) }
+	}
+	s.engine = engine.New(o.Engine)
+	if o.Mesh != nil {
+		s.agents = agents.New(agents.Options{Mesh: o.Mesh, Host: s.engine, Zone: o.Engine.Zone, Log: o.Log, Pane: o.Pane, Home: o.Home})
+	}
+	s.conn = wire.New(in, out, s, wire.Options{Log: o.Log})
+	s.engine.Attach(s.conn)
+	return s
 }
 
 // control answers a person at the command line. False: the server ends.
