@@ -31,11 +31,10 @@ func main() { os.Exit(run(os.Args[1:])) }
 func run(args []string) int {
 	// Writes to a pipe whose reader is gone are errors here, not the end of the process: the journal is closed first.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx, heeded := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
 	if slices.Contains(args, "--stdio") {
-		err = serveHost(ctx, args) // hosts wait for it: the command tree would cost more than all else at start
+		err = serveHost(ctx, heeded, args) // hosts wait for it: the command tree would cost more than all else at start
 	} else {
 		root := newRoot()
 		root.SetArgs(args)
@@ -54,7 +53,7 @@ func run(args []string) int {
 }
 
 // serveHost is the command line of a host: flags alone.
-func serveHost(ctx context.Context, args []string) error {
+func serveHost(ctx context.Context, heeded <-chan struct{}, args []string) error {
 	var s settings
 	flags := pflag.NewFlagSet("heartbeat-mcpl", pflag.ContinueOnError)
 	flags.SetOutput(io.Discard) // what is wrong is said by run
@@ -68,7 +67,7 @@ func serveHost(ctx context.Context, args []string) error {
 	case flags.NArg() > 0:
 		return usageError{fmt.Errorf("--stdio takes no further words, and was given %q", flags.Arg(0))}
 	}
-	return serve(ctx, s)
+	return serve(ctx, heeded, s)
 }
 
 // usageError is a command line that cannot be understood.

@@ -390,6 +390,19 @@ func TestServerEndsWellOnEOFAndSignals(t *testing.T) {
 	}
 }
 
+// TestSignalAfterTheFirstAnswer: the signals are taken over beside the start, and before anything is answered.
+func TestSignalAfterTheFirstAnswer(t *testing.T) {
+	t.Setenv("GOMAXPROCS", "1") // the less there is beside each other, the later it would be
+	for range 20 {
+		s := newHome(t).start()
+		if _, err := s.Request(s.patience(), "ping", nil); err != nil {
+			t.Fatal(err)
+		}
+		s.ok(s.Signal(syscall.SIGTERM))
+		s.ok(s.Wait(s.patience()))
+	}
+}
+
 func TestUnansweredPushIsNotWaitedForAtTheEnd(t *testing.T) {
 	h := newHome(t)
 	s := h.open()

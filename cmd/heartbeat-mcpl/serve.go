@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 
@@ -11,8 +12,9 @@ import (
 	"heartbeat-mcpl/rpc/engine"
 )
 
-// serve talks to a host on stdin and stdout until either ends (SPEC 1.1, 1.4).
-func serve(ctx context.Context, s settings) error {
+// serve talks to a host on stdin and stdout until either ends (SPEC 1.1, 1.4). Nothing is answered before heeded is closed: who has
+// an answer can end the server by a signal in good order.
+func serve(ctx context.Context, heeded <-chan struct{}, s settings) error {
 	// A stray print anywhere must not break the protocol: stdout is the host's alone.
 	in, out := hostPipes()
 	os.Stdout = os.Stderr
@@ -27,7 +29,7 @@ func serve(ctx context.Context, s settings) error {
 	if err != nil {
 		return err
 	}
-	err = rpc.Serve(ctx, in, out, rpc.Options{
+	err = rpc.Serve(ctx, after{heeded, in}, out, rpc.Options{
 		Version: version(),
 		Log:     log,
 		Mesh:    mesh,
@@ -50,4 +52,16 @@ func serve(ctx context.Context, s settings) error {
 		return fmt.Errorf("end: %w", err)
 	}
 	return nil
+}
+
+// after hands on what is read once a channel is closed.
+type after struct {
+	closed <-chan struct{}
+	r      io.Reader
+}
+
+func (a after) Read(p []byte) (int, error) {
+	n, err := a.r.Read(p)
+	<-a.closed
+	return n, err
 }
