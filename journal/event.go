@@ -34,8 +34,9 @@ const (
 	KindPresent   Kind = 18 // in a mesh's journal: an agent announced itself
 	KindTouch     Kind = 19 // in a mesh's journal: an agent was heard of
 	KindMessage   Kind = 20 // in a mesh's journal: an agent sent a message
-	KindRead      Kind = 21 // in a mesh's journal: an agent acknowledged messages
-	KindTold      Kind = 22 // the host took the push of a mesh's message
+	KindRead      Kind = 21 // messages are in an agent's inbox no longer: in a mesh's journal as it acknowledged them
+	KindTold      Kind = 22 // the host took a mesh's message
+	KindTell      Kind = 23 // a mesh's message is about to be pushed (written before it leaves)
 )
 
 var kindNames = map[Kind]string{
@@ -43,7 +44,7 @@ var kindNames = map[Kind]string{
 	KindAck: "ack", KindRefuse: "refuse", KindDrop: "drop", KindStart: "start", KindStop: "stop",
 	KindPolicy: "policy", KindImport: "import", KindSetAside: "setaside", KindSnapshot: "snapshot",
 	KindHole: "hole", KindClock: "clock", KindCheckIn: "checkin", KindPresent: "present", KindTouch: "touch",
-	KindMessage: "message", KindRead: "read", KindTold: "told",
+	KindMessage: "message", KindRead: "read", KindTold: "told", KindTell: "tell",
 }
 
 // String is the kind's name, or "unknown-N" for one of a newer version.
@@ -209,6 +210,7 @@ type Ack struct {
 // Refuse says that the host did not take a wake.
 type Refuse struct {
 	ID       string `msgpack:"id,omitempty" json:"id,omitempty"`
+	Message  string `msgpack:"me,omitempty" json:"message,omitempty"` // of the mesh: the wake was one for it
 	EventID  string `msgpack:"ei" json:"eventId"`
 	Code     int64  `msgpack:"co,omitempty" json:"code,omitempty"` // JSON-RPC error code; 0 for accepted: false
 	Reason   string `msgpack:"rs" json:"reason"`
@@ -305,6 +307,15 @@ type Message struct {
 	Text string   `msgpack:"tx" json:"text"`
 }
 
+// Tell says that a wake for a message is about to be pushed, as [Fire] does for what falls due.
+type Tell struct {
+	Message   string `msgpack:"me" json:"message"`
+	From      string `msgpack:"fr" json:"from"`
+	EventID   string `msgpack:"ei" json:"eventId"`
+	WrittenAt int64  `msgpack:"wr" json:"writtenAt"`                 // by its sender's clock
+	Again     bool   `msgpack:"ag,omitempty" json:"again,omitempty"` // EventID was sent before, without an answer (SPEC 6.6)
+}
+
 // Told says that the host took a message: it is not pushed again, nor offered to be polled. Times are Unix milliseconds.
 type Told struct {
 	Message     string `msgpack:"me" json:"message"`
@@ -313,9 +324,12 @@ type Told struct {
 	InferenceID string `msgpack:"in,omitempty" json:"inferenceId,omitempty"`
 	WrittenAt   int64  `msgpack:"wr,omitempty" json:"writtenAt,omitempty"` // by its sender's clock
 	PushedAt    int64  `msgpack:"pu,omitempty" json:"pushedAt,omitempty"`  // 0: it was polled
+	Late        bool   `msgpack:"lt,omitempty" json:"late,omitempty"`      // as in [Ack]
+	Duplicate   bool   `msgpack:"dp,omitempty" json:"duplicate,omitempty"` // as in [Ack]
 }
 
-// Read says that an agent acknowledged messages.
+// Read says that messages are in an agent's inbox no longer: it acknowledged them, or they were there for too long. In the agent's
+// own journal it follows what became of their wakes, and may come long after.
 type Read struct {
 	Agent string   `msgpack:"ag" json:"agent"`
 	IDs   []string `msgpack:"id" json:"ids"`
@@ -327,6 +341,7 @@ func (*Touch) Kind() Kind     { return KindTouch }
 func (*Message) Kind() Kind   { return KindMessage }
 func (*Read) Kind() Kind      { return KindRead }
 func (*Told) Kind() Kind      { return KindTold }
+func (*Tell) Kind() Kind      { return KindTell }
 func (*Begin) Kind() Kind     { return KindBegin }
 func (*Configure) Kind() Kind { return KindConfigure }
 func (*Add) Kind() Kind       { return KindAdd }
@@ -391,6 +406,8 @@ func newBody(k Kind) Body {
 		return new(Read)
 	case KindTold:
 		return new(Told)
+	case KindTell:
+		return new(Tell)
 	}
 	return nil
 }

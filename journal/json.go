@@ -24,7 +24,7 @@ func (e Event) By() Source {
 		return ByHost
 	case *Refuse, *Policy, *Told:
 		return ByHost
-	case *Drop:
+	case *Drop, *Tell:
 		return ByTimer
 	case *CheckIn, *Present, *Touch, *Message, *Read:
 		return ByTool

@@ -1,6 +1,7 @@
 package projection
 
 import (
+	"cmp"
 	"strings"
 
 	"heartbeat-mcpl/journal"
@@ -16,7 +17,7 @@ const (
 	ResultNoAnswer  Result = "no answer" // the host did not answer, or the server ended before it could
 	ResultPending   Result = "sent"      // it is out, and the answer is awaited
 	ResultDropped   Result = "dropped"   // a heartbeat that fell due while wakes were blocked
-	ResultCancelled Result = "cancelled" // its reminder was cancelled, or changed, before the host took it
+	ResultCancelled Result = "cancelled" // before the host took it its reminder was cancelled or changed, or the message was read
 	ResultDue       Result = "due"       // it fell due and was never sent yet
 )
 
@@ -47,6 +48,13 @@ type Wake struct {
 	Reason      string       `json:"reason,omitempty"` // why it was dropped
 	DroppedAt   Instant      `json:"droppedAt,omitzero"`
 	Pushes      []PushRecord `json:"pushes"`
+
+	index uint64 // of the event that said the last of it
+}
+
+// Newer compares two wakes by when they last did something: the newer first, within one millisecond by the journal.
+func (w *Wake) Newer(o *Wake) int {
+	return cmp.Or(cmp.Compare(o.At(), w.At()), cmp.Compare(o.index, w.index))
 }
 
 // At is when the wake last did something: it was taken, dropped, sent, or fell due.
@@ -120,14 +128,16 @@ type Run struct {
 // then not in it. Make one with [NewHistory].
 type History struct {
 	Heartbeat *Subject
-	Messages  *Subject   // that the host took; those that it did not take yet are in the mesh alone
+	Messages  *Subject   // that were pushed, or taken
 	Reminders []*Subject // in the order in which they were set
 	Runs      []*Run
 	Records   uint64  // how many were folded
 	First     Instant // time of the first
 	Last      Instant // time of the last
 
+	index   uint64              // of the event that is being folded
 	alive   Instant             // when a server last did something
+	letters map[string]*Wake    // for messages that the host did not take yet, by id
 	open    map[string]*Subject // reminders that are not over, by id
 	pushed  map[string]pushRef  // pushes that a late answer can still settle, by event id
 	pending map[string]struct{} // those among them that no one answered yet
@@ -141,7 +151,7 @@ type pushRef struct {
 
 // NewHistory is the history of an empty journal.
 func NewHistory() *History {
-	return &History{Heartbeat: &Subject{}, Messages: &Subject{ID: MeshID}, open: map[string]*Subject{}, pushed: map[string]pushRef{}, pending: map[string]struct{}{}}
+	return &History{Heartbeat: &Subject{}, Messages: &Subject{ID: MeshID}, open: map[string]*Subject{}, letters: map[string]*Wake{}, pushed: map[string]pushRef{}, pending: map[string]struct{}{}}
 }
 
 // Begin makes the reminders that a state holds known: those that were set before the first event that is fed.
@@ -156,6 +166,7 @@ func (h *History) Begin(s *State) {
 // Apply folds one event.
 func (h *History) Apply(e journal.Event) {
 	at := Instant(e.Time)
+	h.index = e.Index
 	switch b := e.Body.(type) {
 	case *journal.Add:
 		h.applyAdd(b, at)
@@ -168,9 +179,13 @@ func (h *History) Apply(e journal.Event) {
 	case *journal.Refuse:
 		h.applyRefuse(b, at)
 	case *journal.Drop:
-		h.Heartbeat.Wakes = append(h.Heartbeat.Wakes, &Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason, Pushes: []PushRecord{}})
+		h.Heartbeat.Wakes = append(h.Heartbeat.Wakes, &Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason, Pushes: []PushRecord{}, index: e.Index})
+	case *journal.Tell:
+		h.applyTell(b, at)
 	case *journal.Told:
 		h.applyTold(b, at)
+	case *journal.Read:
+		h.applyRead(b)
 	case *journal.Start:
 		h.applyStart(b, at)
 	case *journal.Stop:
@@ -265,10 +280,15 @@ func (h *History) applyFire(b *journal.Fire, at Instant) {
 		w = &Wake{Due: Instant(b.Due), Manual: b.Manual}
 		s.Wakes = append(s.Wakes, w)
 	}
-	w.Result = ResultPending
-	w.Pushes = append(w.Pushes, PushRecord{SentAt: at, EventID: b.EventID, Result: ResultPending, Silent: b.Silent, Fallback: b.Fallback})
-	h.pushed[b.EventID] = pushRef{s, w, len(w.Pushes) - 1}
-	h.pending[b.EventID] = struct{}{}
+	h.push(s, w, PushRecord{SentAt: at, EventID: b.EventID, Silent: b.Silent, Fallback: b.Fallback})
+}
+
+// push adds one push to a wake.
+func (h *History) push(s *Subject, w *Wake, p PushRecord) {
+	p.Result, w.Result, w.index = ResultPending, ResultPending, h.index
+	w.Pushes = append(w.Pushes, p)
+	h.pushed[p.EventID] = pushRef{s, w, len(w.Pushes) - 1}
+	h.pending[p.EventID] = struct{}{}
 }
 
 func (h *History) applyAck(b *journal.Ack, at Instant) {
@@ -280,16 +300,21 @@ func (h *History) applyAck(b *journal.Ack, at Instant) {
 	if !ok {
 		return
 	}
+	h.taken(ref, b, at)
+	if b.ID != "" && b.Next == 0 && h.open[b.ID] == ref.subject {
+		delete(h.open, b.ID)
+	}
+}
+
+// taken says that the host took a push.
+func (h *History) taken(ref pushRef, b *journal.Ack, at Instant) {
 	delete(h.pushed, b.EventID)
 	p := &ref.wake.Pushes[ref.push]
 	p.Result, p.AnsweredAt, p.Late, p.Duplicate = ResultTaken, at, b.Late, b.Duplicate
 	if ref.wake.Result != ResultTaken {
 		ref.wake.Result, ref.wake.TakenAt = ResultTaken, at
 	}
-	ref.wake.InferenceID = b.InferenceID
-	if b.ID != "" && b.Next == 0 && h.open[b.ID] == ref.subject {
-		delete(h.open, b.ID)
-	}
+	ref.wake.InferenceID, ref.wake.index = b.InferenceID, h.index
 }
 
 // applyPolled folds an acknowledgement of what was polled. That of an alert about the files is no wake.
@@ -303,10 +328,25 @@ func (h *History) applyPolled(b *journal.Ack, at Instant) {
 		w = &Wake{Due: Instant(b.Due), Pushes: []PushRecord{}}
 		s.Wakes = append(s.Wakes, w)
 	}
-	w.Result, w.TakenAt, w.Polled = ResultTaken, at, true
+	w.Result, w.TakenAt, w.Polled, w.index = ResultTaken, at, true, h.index
 	if b.ID != "" && b.Next == 0 {
 		delete(h.open, b.ID)
 	}
+}
+
+// letter is the wake for a message that the host did not take yet; it is made where there is none.
+func (h *History) letter(message, from string, due Instant) *Wake {
+	w := h.letters[message]
+	if w == nil {
+		w = &Wake{Due: due, From: from, Pushes: []PushRecord{}}
+		h.letters[message] = w
+		h.Messages.Wakes = append(h.Messages.Wakes, w)
+	}
+	return w
+}
+
+func (h *History) applyTell(b *journal.Tell, at Instant) {
+	h.push(h.Messages, h.letter(b.Message, b.From, Instant(b.WrittenAt)), PushRecord{SentAt: at, EventID: b.EventID})
 }
 
 func (h *History) applyTold(b *journal.Told, at Instant) {
@@ -314,11 +354,28 @@ func (h *History) applyTold(b *journal.Told, at Instant) {
 	if due == 0 { // an older version told pushes alone, without their times
 		due, pushed = at, at
 	}
-	w := &Wake{Due: due, Result: ResultTaken, TakenAt: at, InferenceID: b.InferenceID, From: b.From, Polled: pushed == 0, Pushes: []PushRecord{}}
-	if !w.Polled {
-		w.Pushes = append(w.Pushes, PushRecord{SentAt: pushed, EventID: b.EventID, Result: ResultTaken, AnsweredAt: at})
+	if pushed == 0 {
+		w := h.letter(b.Message, b.From, due)
+		delete(h.letters, b.Message)
+		w.Result, w.TakenAt, w.Polled, w.index = ResultTaken, at, true, h.index
+		return
 	}
-	h.Messages.Wakes = append(h.Messages.Wakes, w)
+	ref, said := h.settle(b.EventID)
+	if !said { // by an older version, or before what is read
+		h.push(h.Messages, h.letter(b.Message, b.From, due), PushRecord{SentAt: pushed, EventID: b.EventID})
+		ref, _ = h.settle(b.EventID)
+	}
+	delete(h.letters, b.Message)
+	h.taken(ref, &journal.Ack{EventID: b.EventID, InferenceID: b.InferenceID, Late: b.Late, Duplicate: b.Duplicate}, at)
+}
+
+func (h *History) applyRead(b *journal.Read) {
+	for _, id := range b.IDs {
+		if w := h.letters[id]; w != nil {
+			w.Result, w.index = ResultCancelled, h.index
+			delete(h.letters, id)
+		}
+	}
 }
 
 func (h *History) applyRefuse(b *journal.Refuse, at Instant) {
@@ -334,6 +391,7 @@ func (h *History) applyRefuse(b *journal.Refuse, at Instant) {
 	}
 	p := &ref.wake.Pushes[ref.push]
 	p.Result, p.AnsweredAt, p.Code, p.Reason = result, at, b.Code, b.Reason
+	ref.wake.index = h.index
 	if ref.wake.Result == ResultPending {
 		ref.wake.Result = result
 	}

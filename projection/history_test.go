@@ -43,6 +43,9 @@ func TestHistoryTellsWhatBecameOfEachWake(t *testing.T) {
 	fire := func(id, event string, due int64) *journal.Fire {
 		return &journal.Fire{ID: id, EventID: event, Due: due}
 	}
+	tell := func(message, event string) *journal.Tell {
+		return &journal.Tell{Message: message, From: "b", EventID: event, WrittenAt: 1000}
+	}
 	for _, c := range []struct {
 		name   string
 		bodies []journal.Body
@@ -70,6 +73,15 @@ func TestHistoryTellsWhatBecameOfEachWake(t *testing.T) {
 		{"a message that was pushed, one that was polled, and one that an older version told",
 			[]journal.Body{begin, &journal.Told{From: "b", WrittenAt: 500, PushedAt: 1500}, &journal.Told{From: "b", WrittenAt: 1000}, &journal.Told{From: "b"}},
 			"mesh due 0 taken [taken]; mesh due 1 taken []; mesh due 4 taken [taken]"},
+		{"a message that was refused, not answered, and taken", []journal.Body{begin, start, tell("m", "e1"), &journal.Refuse{Message: "m", EventID: "e1", Reason: "busy"},
+			tell("m", "e2"), start, tell("m", "e2"), &journal.Told{Message: "m", From: "b", EventID: "e2", WrittenAt: 1000, PushedAt: 7000}},
+			"mesh due 1 taken [refused,no answer,taken]"},
+		{"a message that was refused, and then polled", []journal.Body{begin, tell("m", "e1"), &journal.Refuse{Message: "m", EventID: "e1"},
+			&journal.Told{Message: "m", From: "b", EventID: "mesh-m", WrittenAt: 1000}}, "mesh due 1 taken [refused]"},
+		{"a message that was read before the host took it, one that waits, and one that was taken late after all",
+			[]journal.Body{begin, tell("m", "e1"), &journal.Refuse{Message: "m", EventID: "e1"}, tell("n", "e2"), tell("o", "e3"), &journal.Read{IDs: []string{"m", "o"}},
+				&journal.Told{Message: "o", From: "b", EventID: "e3", WrittenAt: 1000, PushedAt: 5000, Late: true}},
+			"mesh due 1 cancelled [refused]; mesh due 1 sent [sent]; mesh due 1 taken [taken]"},
 		{"the middle of a story", []journal.Body{&journal.Ack{ID: "x", EventID: "e0"}, &journal.Refuse{ID: "x", EventID: "e0"}, fire("x", "e1", 1000), &journal.Ack{ID: "x", EventID: "e1"}},
 			"x due 1 taken [taken]"},
 	} {

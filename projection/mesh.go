@@ -149,8 +149,8 @@ const (
 func (m *Mesh) SnapshotDue() bool { return m.since >= meshSnapshotEvery }
 
 type meshData struct {
-	Agents []Agent             `msgpack:"a"`
-	Inbox  map[string][]Letter `msgpack:"i"`
+	Agents []Agent           `msgpack:"a"`
+	Inbox  ordered[[]Letter] `msgpack:"i"`
 }
 
 // Snapshot is the whole mesh as the bodies of consecutive records.

@@ -33,7 +33,7 @@ type Totals struct {
 	NoAnswer  int `json:"noAnswer"`  // pushes that nobody answered
 	Dropped   int `json:"dropped"`   // heartbeats that fell due while wakes were blocked
 	Waiting   int `json:"waiting"`   // wakes of open reminders that fell due and were not taken
-	GivenUp   int `json:"givenUp"`   // wakes that were given up: cancelled reminders, heartbeats that the host did not take
+	GivenUp   int `json:"givenUp"`   // wakes that were given up: cancelled reminders, messages read meanwhile, heartbeats that the host did not take
 }
 
 // Lateness says how long after they fell due wakes were taken, in milliseconds: nearest-rank percentiles. Heartbeats by

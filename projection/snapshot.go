@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -33,15 +34,17 @@ type snapshotHead struct {
 	Extra      []byte `msgpack:"xt,omitempty"`
 	AnchorMs   int64  `msgpack:"an"`
 
-	AnchorIndex uint64           `msgpack:"ai,omitempty"`
-	Standing    bool             `msgpack:"st,omitempty"`
-	Cleared     bool             `msgpack:"cl,omitempty"`
-	Active      string           `msgpack:"ah,omitempty"`
-	Beats       *Beats           `msgpack:"be,omitempty"`
-	Agent       string           `msgpack:"ag,omitempty"`
-	Pane        string           `msgpack:"pn,omitempty"`
-	Told        map[string]bool  `msgpack:"to,omitempty"`
-	Acked       map[string]int64 `msgpack:"ak,omitempty"`
+	AnchorIndex uint64          `msgpack:"ai,omitempty"`
+	Standing    bool            `msgpack:"st,omitempty"`
+	Cleared     bool            `msgpack:"cl,omitempty"`
+	Active      string          `msgpack:"ah,omitempty"`
+	Beats       *Beats          `msgpack:"be,omitempty"`
+	Agent       string          `msgpack:"ag,omitempty"`
+	Pane        string          `msgpack:"pn,omitempty"`
+	Told        map[string]bool `msgpack:"to,omitempty"`
+	Acked       ordered[int64]  `msgpack:"ak,omitempty"`
+
+	Tried ordered[*Attempt] `msgpack:"tr,omitempty"`
 }
 
 type snapshotData struct {
@@ -137,7 +140,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
-		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane, Told: s.told,
+		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane, Told: s.told, Tried: s.tried,
 	}}}
 	var weight int64
 	for _, r := range s.Reminders() {
@@ -159,11 +162,23 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	return bodies, nil
 }
 
+// ordered is a map that is written in the order of its keys.
+type ordered[V any] map[string]V
+
+// EncodeMsgpack implements [msgpack.CustomEncoder].
+func (m ordered[V]) EncodeMsgpack(enc *msgpack.Encoder) error {
+	err := enc.EncodeMapLen(len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		err = errors.Join(err, enc.EncodeString(key), enc.Encode(m[key]))
+	}
+	return err
+}
+
 func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := msgpack.NewEncoder(&buf)
 	enc.UseCompactInts(true)
-	enc.SetSortMapKeys(true) // the same state is the same bytes
+	enc.SetSortMapKeys(true) // the same state is the same bytes; it sorts few kinds of maps, see ordered
 	err := enc.Encode(v)
 	return buf.Bytes(), err
 }
@@ -181,6 +196,7 @@ func (h *snapshotHead) state(reminders int) *State {
 	}
 	maps.Copy(s.acked, h.Acked)
 	maps.Copy(s.told, h.Told)
+	maps.Copy(s.tried, h.Tried)
 	return s
 }
 
@@ -239,6 +255,10 @@ func weightOf(b journal.Body) int64 {
 		w += int64(len(b.Extra))
 	case *journal.Refuse:
 		w += int64(len(b.Reason))
+	case *journal.Read:
+		for _, id := range b.IDs {
+			w += int64(len(id))
+		}
 	}
 	return w
 }

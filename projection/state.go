@@ -8,6 +8,7 @@ package projection
 
 import (
 	"maps"
+	"slices"
 	"sort"
 
 	"github.com/tidwall/btree"
@@ -52,7 +53,7 @@ const (
 	NoAnswer Outcome = 3 // nobody knows: the same event id goes out again (SPEC 6.6)
 )
 
-// Attempt is the last push of a reminder's current occurrence.
+// Attempt is the last push of a reminder's current occurrence, or for a message. It is never changed.
 type Attempt struct {
 	EventID string  `msgpack:"e"`
 	At      int64   `msgpack:"a"` // when it was pushed, or refused: Unix milliseconds
@@ -60,6 +61,28 @@ type Attempt struct {
 	Outcome Outcome `msgpack:"o"`
 	Code    int64   `msgpack:"c,omitempty"`
 	Reason  string  `msgpack:"r,omitempty"`
+}
+
+// next is the push that follows a, the first one where that is nil.
+func (a *Attempt) next(eventID string, now int64) *Attempt {
+	sent := 1
+	if a != nil && a.EventID == eventID {
+		sent = a.Sent + 1
+	}
+	return &Attempt{EventID: eventID, At: now, Sent: sent, Outcome: Pending}
+}
+
+// refused is what became of a, if it is that push that was refused.
+func (a *Attempt) refused(b *journal.Refuse, now int64) *Attempt {
+	if a == nil || a.EventID != b.EventID {
+		return a
+	}
+	refused := *a
+	refused.At, refused.Outcome, refused.Code, refused.Reason = now, Refused, b.Code, b.Reason
+	if b.NoAnswer {
+		refused.Outcome = NoAnswer
+	}
+	return &refused
 }
 
 // Reminder is one promise that is still open. Times are Unix milliseconds.
@@ -94,8 +117,33 @@ func (r *Reminder) SetDetails(d journal.Details) {
 	}
 }
 
-// Told says whether the host took the push of a message.
+// Told says whether the host took a message.
 func (s *State) Told(message string) bool { return s.told[message] }
+
+// Tried is the last push of a message that the host did not take; nil for none.
+func (s *State) Tried(message string) *Attempt { return s.tried[message] }
+
+// Gone are the messages that the state remembers and that are not in the inbox, by their ids: how many of them were taken, and all in
+// order.
+func (s *State) Gone(unread []Letter) (taken int, all []string) {
+	here := make(map[string]bool, len(unread))
+	for _, l := range unread {
+		here[l.ID] = true
+	}
+	for id := range s.told {
+		if !here[id] {
+			all = append(all, id)
+		}
+	}
+	taken = len(all)
+	for id := range s.tried {
+		if !here[id] {
+			all = append(all, id)
+		}
+	}
+	slices.Sort(all)
+	return taken, all
+}
 
 // Recurring says whether the reminder falls due again once it is taken.
 func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.details != nil && r.details.Cron != "" }
@@ -117,7 +165,8 @@ type State struct {
 	Index       uint64 // of the last event applied
 	TimeMs      int64  // of the last event applied
 
-	told      map[string]bool          // messages of the mesh whose push was taken
+	told      map[string]bool          // messages of the mesh that the host took, as long as they may be in the inbox
+	tried     map[string]*Attempt      // the last push of those that it did not
 	acked     map[string]int64         // alerts about the files that were acknowledged, and until when
 	reminders map[string]*Reminder     // each is replaced, never changed, but for its Attempt: a view may be made of them meanwhile
 	byTime    *btree.BTreeG[*Reminder] // soonest first
@@ -132,7 +181,7 @@ func New() *State { return withRoom(0) }
 
 // withRoom is [New] for so many reminders.
 func withRoom(reminders int) *State {
-	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]bool{}, reminders: make(map[string]*Reminder, reminders),
+	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]bool{}, tried: map[string]*Attempt{}, reminders: make(map[string]*Reminder, reminders),
 		byTime: newIndex(func(a, b *Reminder) bool { return a.FireAt < b.FireAt || a.FireAt == b.FireAt && a.before(b) }),
 		bySeq:  newIndex((*Reminder).before)}
 }
@@ -186,7 +235,8 @@ func (s *State) HeartbeatDue() (int64, bool) {
 
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
+	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
+		maps.EqualFunc(s.tried, o.tried, func(a, b *Attempt) bool { return *a == *b }) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
 			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && (a.Attempt == nil) == (b.Attempt == nil) &&
 				(a.Attempt == nil || *a.Attempt == *b.Attempt)
@@ -222,11 +272,18 @@ func (s *State) Apply(e journal.Event) {
 		s.applyClock(b)
 	case *journal.CheckIn:
 		s.Agent, s.Pane = b.Agent, b.Pane
-	case *journal.Told:
-		if len(s.told) >= MostInbox {
-			clear(s.told) // longer ago than any inbox reaches
+	case *journal.Tell:
+		if !s.told[b.Message] {
+			s.tried[b.Message] = s.tried[b.Message].next(b.EventID, e.Time)
 		}
+	case *journal.Told:
 		s.told[b.Message] = true
+		delete(s.tried, b.Message)
+	case *journal.Read:
+		for _, id := range b.IDs {
+			delete(s.told, id)
+			delete(s.tried, id)
+		}
 	case *journal.Snapshot:
 		if b.Part+1 == b.Parts {
 			s.since = 0
@@ -298,11 +355,7 @@ func (s *State) applyFire(b *journal.Fire, e journal.Event) {
 	if !ok {
 		return
 	}
-	sent := 1
-	if r.Attempt != nil && r.Attempt.EventID == b.EventID {
-		sent = r.Attempt.Sent + 1
-	}
-	r.Attempt = &Attempt{EventID: b.EventID, At: e.Time, Sent: sent, Outcome: Pending}
+	r.Attempt = r.Attempt.next(b.EventID, e.Time)
 }
 
 func (s *State) applyAck(b *journal.Ack, e journal.Event) {
@@ -337,16 +390,11 @@ func (s *State) countBeat(e journal.Event) {
 }
 
 func (s *State) applyRefuse(b *journal.Refuse, now int64) {
-	r, ok := s.reminders[b.ID]
-	if !ok || r.Attempt == nil || r.Attempt.EventID != b.EventID {
-		return
+	if r, ok := s.reminders[b.ID]; ok {
+		r.Attempt = r.Attempt.refused(b, now)
+	} else if a := s.tried[b.Message]; a != nil {
+		s.tried[b.Message] = a.refused(b, now)
 	}
-	a := *r.Attempt
-	a.At, a.Outcome, a.Code, a.Reason = now, Refused, b.Code, b.Reason
-	if b.NoAnswer {
-		a.Outcome = NoAnswer
-	}
-	r.Attempt = &a
 }
 
 func (s *State) applyClock(b *journal.Clock) {

@@ -299,6 +299,53 @@ func TestSnapshotIsSplitIntoPartsThatFitARecord(t *testing.T) {
 	}
 }
 
+// TestMessagesAreRememberedUntilTheyAreRead: however many were taken since.
+func TestMessagesAreRememberedUntilTheyAreRead(t *testing.T) {
+	h := newHistory()
+	id := func(i int) string { return fmt.Sprint("msg_", i) }
+	for i := range 2 * MostInbox {
+		h.record(1000, &journal.Told{Message: id(i), WrittenAt: 1})
+	}
+	for i := range 3 {
+		h.record(1000, &journal.Tell{Message: fmt.Sprint("out_", i), EventID: fmt.Sprint("e", i)}, &journal.Refuse{Message: fmt.Sprint("out_", i), EventID: fmt.Sprint("e", i), NoAnswer: i == 1})
+	}
+	h.record(1000, &journal.Tell{Message: "out_1", EventID: "e1"}, &journal.Tell{Message: "out_0", EventID: "e3"}, &journal.Tell{Message: id(0), EventID: "late"})
+	s := throughSnapshot(t, h.state, nil)
+	if !s.Same(h.state) || !s.Told(id(0)) || !s.Told(id(2*MostInbox-1)) || s.Told("out_0") || s.Tried(id(0)) != nil {
+		t.Error("what was taken is forgotten, or what was not counts as taken")
+	}
+	for i, want := range []Attempt{{EventID: "e3", Sent: 1, Outcome: Pending}, {EventID: "e1", Sent: 2, Outcome: Pending}, {EventID: "e2", Sent: 1, Outcome: Refused}} {
+		if got := s.Tried(fmt.Sprint("out_", i)); got == nil || got.EventID != want.EventID || got.Sent != want.Sent || got.Outcome != want.Outcome {
+			t.Errorf("message %d: %+v, want %+v", i, got, want)
+		}
+	}
+	taken, gone := s.Gone([]Letter{{ID: id(0)}, {ID: "out_1"}})
+	if taken != 2*MostInbox-1 || len(gone) != taken+2 {
+		t.Errorf("%d taken ones are gone, %d in all", taken, len(gone))
+	}
+	h.record(1000, &journal.Read{IDs: gone})
+	if taken, gone = h.state.Gone(nil); taken != 1 || len(gone) != 2 || !h.state.Told(id(0)) || h.state.Tried("out_1") == nil {
+		t.Errorf("once the others are read: %d, %v", taken, gone)
+	}
+}
+
+// TestSnapshotOfTheSameStateIsTheSameBytes: maps are written in the order of their keys.
+func TestSnapshotOfTheSameStateIsTheSameBytes(t *testing.T) {
+	h := newHistory()
+	for i := range 20 {
+		h.record(1000, &journal.Ack{By: journal.ByTool, EventID: fmt.Sprint("store-", i)}, &journal.Tell{Message: fmt.Sprint("m", i)}, &journal.Told{Message: fmt.Sprint("n", i)})
+	}
+	first, err := h.state.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if again, err := throughSnapshot(t, h.state, nil).Snapshot(); err != nil || !reflect.DeepEqual(again, first) {
+			t.Fatal("the same state has another snapshot", err)
+		}
+	}
+}
+
 func TestSnapshotKeepsEveryDetail(t *testing.T) {
 	h := newHistory()
 	h.record(1000, &journal.Add{ID: "r", Message: "m", FireAt: 9000, Details: journal.Details{

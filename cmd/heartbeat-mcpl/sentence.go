@@ -56,11 +56,11 @@ func sentence(e journal.Event, zone *time.Location) string {
 	case *journal.Clock:
 		return fmt.Sprintf("the clock was set back by %s: running intervals moved back with it", time.Duration(b.ShiftMs)*time.Millisecond)
 	}
-	return meshSentence(e)
+	return meshSentence(e, at)
 }
 
 // meshSentence says what an event of the mesh means.
-func meshSentence(e journal.Event) string {
+func meshSentence(e journal.Event, at func(int64) string) string {
 	switch b := e.Body.(type) {
 	case *journal.CheckIn:
 		return "the agent takes part in the mesh as " + b.Agent
@@ -70,10 +70,16 @@ func meshSentence(e journal.Event) string {
 		return b.Agent + " was heard of"
 	case *journal.Message:
 		return fmt.Sprintf("%s wrote to %s: %s (%s)", b.From, strings.Join(b.To, ", "), text.Quote(b.Text), b.ID)
+	case *journal.Tell:
+		again := ""
+		if b.Again {
+			again = ", again under the same event id"
+		}
+		return fmt.Sprintf("message %s from %s is pushed%s: written %s (%s)", b.Message, b.From, again, at(b.WrittenAt), b.EventID)
 	case *journal.Told:
 		return fmt.Sprintf("the host took message %s from %s (%s)", b.Message, b.From, b.EventID)
 	case *journal.Read:
-		return fmt.Sprintf("%s acknowledged %s", b.Agent, strings.Join(b.IDs, ", "))
+		return fmt.Sprintf("%s has read %s", b.Agent, strings.Join(b.IDs, ", "))
 	}
 	return fmt.Sprintf("written by a newer version (%d bytes)", len(e.Raw))
 }
@@ -168,7 +174,11 @@ func refused(b *journal.Refuse) string {
 	if b.NoAnswer {
 		verb = "did not answer"
 	}
-	return fmt.Sprintf("the host %s %s: %s%s (%s)", verb, wakeName(b.ID), code, text.OneLine(b.Reason), b.EventID)
+	name := wakeName(b.ID)
+	if b.Message != "" {
+		name = "message " + b.Message
+	}
+	return fmt.Sprintf("the host %s %s: %s%s (%s)", verb, name, code, text.OneLine(b.Reason), b.EventID)
 }
 
 func setAside(b *journal.SetAside) string {

@@ -95,12 +95,15 @@ func (e *Engine) answered(f *flight, a wire.Answer) {
 	if v.taken && v.inferenceID != "" {
 		e.turnBegan(v.inferenceID, false)
 	}
-	if f.id == "" {
+	switch {
+	case f.letter.ID != "":
+		e.letterAnswered(f, v, a.Late)
+	case f.id == "":
 		e.beatAnswered(f, v, a.Late)
-		return
+	default:
+		e.reminderAnswered(f, v, a.Late)
+		e.logWaiting()
 	}
-	e.reminderAnswered(f, v, a.Late)
-	e.logWaiting()
 }
 
 func (e *Engine) reminderAnswered(f *flight, v verdict, late bool) {

@@ -20,6 +20,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/mcpl"
@@ -501,6 +502,70 @@ func TestRefusedOnesWaitForAReason(t *testing.T) {
 	}
 }
 
+// TestPushesOfMessagesFollowTheRulesOfReminders: event ids, duplicates and late answers, across restarts (SPEC 6.6, 12.5).
+func TestPushesOfMessagesFollowTheRulesOfReminders(t *testing.T) {
+	unread := []projection.Letter{{ID: "msg_1", From: "b", Text: "hello", SentMs: 1}}
+	restart := func(r *rig) {
+		r.stop()
+		r.start()
+		r.open()
+		r.e.Letters(unread)
+		synctest.Wait()
+	}
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.e.Letters(unread)
+		synctest.Wait()
+		first := r.one()
+		first.refuse("duplicate wakes are not wanted") // it was never sent before: that is no duplicate
+		r.pass(4 * time.Minute)
+		r.none()
+		restart(r)
+		second := r.one()
+		if second.params.EventID == first.params.EventID {
+			t.Error("refused, and pushed again under the same event id after a restart")
+		}
+		restart(r)
+		third := r.one()
+		if third.params.EventID != second.params.EventID {
+			t.Errorf("never answered, and pushed again under another event id: %s, %s", second.params.EventID, third.params.EventID)
+		}
+		third.refuse("duplicate")
+		restart(r)
+		r.pass(time.Hour)
+		r.none()
+		var kinds []string
+		for _, e := range r.events(journal.KindTell, journal.KindRefuse, journal.KindTold) {
+			kinds = append(kinds, e.Kind.String())
+		}
+		if want := []string{"tell", "refuse", "tell", "tell", "told"}; !slices.Equal(kinds, want) {
+			t.Errorf("events %v, want %v", kinds, want)
+		}
+		r.says("wake_history", "1 wake(s)", "message from b | taken", "3 pushes", "the server ended before the host answered")
+	})
+}
+
+func TestMessageThatIsReadBeforeItIsTaken(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		r.e.Letters([]projection.Letter{{ID: "msg_1", From: "b", SentMs: 1}})
+		synctest.Wait()
+		push := r.one()
+		r.pass(30 * time.Second)
+		r.e.Letters(nil) // a mesh that hands out its messages anew may not have come to this one yet
+		synctest.Wait()
+		if read := r.events(journal.KindRead); len(read) != 0 {
+			t.Errorf("forgotten at once: %+v", read)
+		}
+		r.pass(letterSettle)
+		r.e.Letters(nil)
+		synctest.Wait()
+		r.says("wake_history", "message from b | cancelled", "no answer within 30 s")
+		push.late()
+		r.says("wake_history", "1 wake(s)", "message from b | taken")
+	})
+}
+
 func TestRefusedRecurringOneIsTriedAgainAfterAnInterval(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.open()
@@ -847,6 +912,32 @@ func TestWakeHistoryTellsWhatHappenedNewestFirst(t *testing.T) {
 		} {
 			if reply := r.call("wake_history", arguments); !reply.IsError || !strings.Contains(reply.Text, want) {
 				t.Errorf("%s: %s", arguments, reply.Text)
+			}
+		}
+	})
+}
+
+// TestWakeHistoryOfOneMillisecondIsInTheOrderOfTheJournal: many wakes are taken within one.
+func TestWakeHistoryOfOneMillisecondIsInTheOrderOfTheJournal(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.open()
+		for i := range 20 {
+			r.add(fmt.Sprintf(`{"message":"%d","inSeconds":1}`, i))
+		}
+		r.pass(time.Second)
+		pushes := r.host.pushes()
+		slices.Reverse(pushes)
+		for _, p := range pushes {
+			p.accept()
+		}
+		acks := r.events(journal.KindAck)
+		var wakes []struct{ ReminderID string }
+		if err := json.Unmarshal(rawjson.Get(r.call("wake_history", `{"limit":20}`).Structured, "wakes"), &wakes); err != nil || len(wakes) != len(acks) {
+			t.Fatal(err, len(wakes))
+		}
+		for i, w := range wakes {
+			if want := acks[len(acks)-1-i].Reminder(); w.ReminderID != want {
+				t.Fatalf("wake %d is of %s, want %s", i, w.ReminderID, want)
 			}
 		}
 	})

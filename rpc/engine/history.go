@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -116,7 +115,7 @@ func newest(h *projection.History, args tools.HistoryArgs) []entry {
 			}
 		}
 	}
-	slices.SortStableFunc(found, func(a, b entry) int { return cmp.Compare(b.wake.At(), a.wake.At()) })
+	slices.SortStableFunc(found, func(a, b entry) int { return a.wake.Newer(b.wake) })
 	return found
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -10,21 +9,22 @@ import (
 	"heartbeat-mcpl/rpc/wire"
 )
 
-// letterRetry is after how long a message whose push was refused is pushed again, if nothing else is a reason before.
-const letterRetry = 5 * time.Minute
+// After how long a message whose push was refused, or not answered, is pushed again if nothing else is a reason before.
+const (
+	letterRefused  = 5 * time.Minute
+	letterNoAnswer = time.Second
+)
 
-// letters are the messages of the mesh that wait for this agent (SPEC 12.5). The mesh keeps them; here is only what became
-// of their pushes.
+// letterSettle is how long after the first list of messages another must not miss one that is still unread: what a mesh hands out
+// anew to a server that begins has come by then.
+const letterSettle = time.Minute
+
+// letters are the messages of the mesh that wait for this agent (SPEC 12.5). The mesh keeps them, the state what became of
+// their pushes.
 type letters struct {
 	unread []projection.Letter
-	pushed map[string]*letterPush // by message id
-}
-
-type letterPush struct {
-	out     bool // without an answer yet
-	taken   bool
-	refused int // how often: each further push has another event id
-	at      time.Time
+	since  time.Time            // when the first list came; zero: none did
+	held   map[string]time.Time // until when one that was not taken waits for a reason to be pushed again, by message id
 }
 
 // Remember keeps as whom the agent takes part in the mesh.
@@ -39,71 +39,82 @@ func (e *Engine) Remember(agent, pane string) {
 // Letters says which messages wait. Call it whenever that changes.
 func (e *Engine) Letters(unread []projection.Letter) {
 	e.do(func() {
-		e.letters.unread = unread
-		kept := map[string]*letterPush{}
-		for _, l := range unread {
-			if p := e.letters.pushed[l.ID]; p != nil {
-				kept[l.ID] = p
-			}
+		if e.letters.unread = unread; e.letters.since.IsZero() {
+			e.letters.since = time.Now()
 		}
-		e.letters.pushed = kept
+		if e.store != nil && time.Since(e.letters.since) >= letterSettle {
+			e.forgetLetters()
+		}
 	})
 }
 
-// pushLetters wakes for messages that were not pushed yet.
+// forgetLetters ends the books of messages that are read: at once for those that the host was still to take, and of the others now
+// and then.
+func (e *Engine) forgetLetters() {
+	taken, gone := e.state().Gone(e.letters.unread)
+	if len(gone) > taken || taken > projection.MostInbox {
+		e.record(&journal.Read{Agent: e.state().Agent, IDs: gone})
+		for _, id := range gone {
+			delete(e.letters.held, id)
+		}
+	}
+}
+
+// pushLetters wakes for messages that the host was not told of yet.
 func (e *Engine) pushLetters() {
 	for _, l := range e.letters.unread {
-		p := e.letters.pushed[l.ID]
-		if p == nil {
-			p = &letterPush{taken: e.state().Told(l.ID)}
-			e.letters.pushed[l.ID] = p
-		}
-		if p.out || p.taken || p.refused > 0 && time.Since(p.at) < letterRetry {
+		last := e.state().Tried(l.ID)
+		switch {
+		case e.state().Told(l.ID), last != nil && e.flights[last.EventID] != nil, time.Now().Before(e.letters.held[l.ID]):
 			continue
-		}
-		if !e.canPush() {
+		case !e.canPush():
 			return
 		}
-		e.pushLetter(l, p)
+		e.pushLetter(l, last)
 	}
 }
 
-// retryLetters lets refused ones go out again.
-func (e *Engine) retryLetters() {
-	for _, p := range e.letters.pushed {
-		p.at = time.Time{}
-	}
-}
+// retryLetters lets those that were not taken go out again.
+func (e *Engine) retryLetters() { clear(e.letters.held) }
 
-func (e *Engine) pushLetter(l projection.Letter, p *letterPush) {
+// pushLetter pushes a wake for a message, under the event id of the last push if nobody answered that (SPEC 6.6).
+func (e *Engine) pushLetter(l projection.Letter, last *projection.Attempt) {
 	now := e.now()
-	f := &flight{eventID: "mesh-" + l.ID, due: now}
-	if p.refused > 0 {
-		f.eventID += fmt.Sprint("-", p.refused)
+	f := &flight{letter: l, eventID: "mesh-" + l.ID, due: now}
+	again := last != nil && last.Outcome != projection.Refused
+	switch {
+	case again:
+		f.eventID = last.EventID
+	case last != nil:
+		f.eventID += "-" + e.o.NewID()
 	}
 	params := newParams(f, now, "heartbeat:mesh")
 	params.Origin = origin{Source: "mesh", MessageID: l.ID, From: l.From}
 	params.Payload.Content = append(params.Payload.Content, textBlock{"text", text.Letter(l, now, e.o.Zone)})
-	p.out, p.at = true, time.Now()
+	delete(e.letters.held, l.ID)
 	e.flights[f.eventID] = f
-	e.push(params, func(a wire.Answer) {
-		if e.flights[f.eventID] == f {
-			delete(e.flights, f.eventID)
-		}
-		v := judge(a)
-		p.out, p.at = false, time.Now()
-		if p.taken = p.taken || v.taken || v.duplicate(); p.taken {
-			e.letterTaken(l, journal.Told{EventID: f.eventID, InferenceID: v.inferenceID, PushedAt: now})
-			if v.inferenceID != "" {
-				e.turnBegan(v.inferenceID, false)
-			}
-			return
-		}
-		if !v.noAnswer {
-			p.refused++
-		}
-		e.o.Log.Info("the host did not take message "+l.ID+": "+v.reason, "event", f.eventID, "code", v.code)
-	})
+	e.record(&journal.Tell{Message: l.ID, From: l.From, EventID: f.eventID, WrittenAt: l.SentMs, Again: again})
+	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
+}
+
+// letterAnswered takes in what came of a message's push.
+func (e *Engine) letterAnswered(f *flight, v verdict, late bool) {
+	id := f.letter.ID
+	last := e.state().Tried(id)
+	duplicate := last != nil && last.EventID == f.eventID && last.Sent > 1 && v.duplicate()
+	if v.taken || duplicate {
+		e.letterTaken(f.letter, journal.Told{EventID: f.eventID, InferenceID: v.inferenceID, PushedAt: f.due, Late: late, Duplicate: duplicate})
+		return
+	}
+	if _, again := e.flights[f.eventID]; late && again {
+		return // its answer decides
+	}
+	e.o.Log.Info("the host did not take message "+id+": "+v.reason, "event", f.eventID, "code", v.code)
+	e.letters.held[id] = time.Now().Add(letterRefused)
+	if v.noAnswer {
+		e.letters.held[id] = time.Now().Add(letterNoAnswer)
+	}
+	e.record(&journal.Refuse{Message: id, EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
 }
 
 // letterTaken records that the host took a message, the first time.

@@ -31,7 +31,8 @@ type heartbeat struct {
 
 // flight is one push that was sent.
 type flight struct {
-	id      string // of the reminder; empty: the heartbeat
+	id      string            // of the reminder; empty: the heartbeat, or a message
+	letter  projection.Letter // without an id: no message
 	eventID string
 	silent  bool
 	manual  bool
