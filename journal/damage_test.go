@@ -161,7 +161,7 @@ func TestFlippedByteCostsOneRecord(t *testing.T) {
 
 func TestZeroBytesAtTheEndAreDamage(t *testing.T) {
 	dir, id := made(t, 3, LogOptions{})
-	for _, n := range []int{1, 2, 21, 22, 23, 4096, 100_000} {
+	for _, n := range []int{1, 2, 21, 22, 23, 4096, 8 << 20} { // whoever looks at all that follows from each byte on takes days
 		harmed := copyOf(t, dir)
 		whole := readFile(t, segmentOf(harmed, 1))
 		writeFile(t, segmentOf(harmed, 1), append(whole, make([]byte, n)...))
@@ -199,7 +199,7 @@ func TestMissingAndShortSegmentsInTheMiddle(t *testing.T) {
 		"missing": func(dir string) error { return os.Remove(segmentOf(dir, second)) },
 		"empty":   func(dir string) error { return os.Truncate(segmentOf(dir, second), 0) },
 		"zeroed": func(dir string) error {
-			return os.WriteFile(segmentOf(dir, second), make([]byte, 500), 0o600)
+			return os.WriteFile(segmentOf(dir, second), make([]byte, 4<<20), 0o600)
 		},
 		"a copy of another": func(dir string) error {
 			return os.WriteFile(segmentOf(dir, second), readFile(t, segmentOf(dir, third)), 0o600)

@@ -257,7 +257,9 @@ func (s *Scanner) open() bool {
 	s.segment, s.at = nameOf(first), 0
 	s.next++
 	if want := s.last + 1; s.begun && first != want && s.bad == nil {
-		s.spoil(0, fmt.Sprintf("it begins with record %d by its name, where %d was expected", first, want))
+		s.spoil(0, func() string {
+			return fmt.Sprintf("it begins with record %d by its name, where %d was expected", first, want)
+		})
 	}
 	if !s.begun {
 		s.begun, s.last = true, first-1
@@ -269,18 +271,18 @@ func (s *Scanner) open() bool {
 func (s *Scanner) read() bool {
 	f, ok := frameAt(s.data, s.at)
 	if !ok {
-		s.spoil(s.at, s.whyNoFrame())
+		s.spoil(s.at, s.whyNoFrame)
 		s.at++
 		return false
 	}
 	e, err := parseRecord(f.payload, s.id)
 	switch {
 	case err != nil:
-		s.spoil(s.at, s.whyNoRecord(f, err))
+		s.spoil(s.at, func() string { return s.whyNoRecord(f, err) })
 	case e.Index <= s.last:
-		s.spoil(s.at, fmt.Sprintf("record %d stands where %d was expected", e.Index, s.last+1))
+		s.spoil(s.at, func() string { return s.whyElsewhere(e) })
 	case e.Index != s.last+1 && s.bad == nil:
-		s.spoil(s.at, fmt.Sprintf("record %d stands where %d was expected", e.Index, s.last+1))
+		s.spoil(s.at, func() string { return s.whyElsewhere(e) })
 		fallthrough
 	default:
 		s.take(e, f)
@@ -295,6 +297,10 @@ func (s *Scanner) whyNoFrame() string {
 		return "zero bytes"
 	}
 	return "a torn record"
+}
+
+func (s *Scanner) whyElsewhere(e Event) string {
+	return fmt.Sprintf("record %d stands where %d was expected", e.Index, s.last+1)
 }
 
 func (s *Scanner) whyNoRecord(f frame, err error) string {
@@ -313,10 +319,11 @@ func allZero(data []byte) bool {
 	return true
 }
 
-// spoil notes that something that is no record begins at offset; what follows up to the next record belongs to it.
-func (s *Scanner) spoil(offset int, why string) {
+// spoil notes that something that is no record begins at offset; what follows up to the next record belongs to it. why looks at
+// all that follows, so it is asked once, not at each byte.
+func (s *Scanner) spoil(offset int, why func() string) {
 	if s.bad == nil {
-		s.bad = &Damage{Segment: s.segment, Offset: int64(offset), First: s.last + 1, Why: why}
+		s.bad = &Damage{Segment: s.segment, Offset: int64(offset), First: s.last + 1, Why: why()}
 	}
 }
 
