@@ -183,9 +183,8 @@ func marshal(v any) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// state is what the head holds, with room for so many reminders.
-func (h *snapshotHead) state(reminders int) *State {
-	s := withRoom(reminders)
+// takeHead makes s what the head says, but for the reminders.
+func (s *State) takeHead(h *snapshotHead) {
 	s.Config = Config{
 		IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra,
 		Standing: h.Standing, Cleared: h.Cleared, Active: h.Active,
@@ -197,7 +196,40 @@ func (h *snapshotHead) state(reminders int) *State {
 	maps.Copy(s.acked, h.Acked)
 	maps.Copy(s.told, h.Told)
 	maps.Copy(s.tried, h.Tried)
-	return s
+}
+
+// Salvage takes in what one part of a snapshot says of the state before it, for a journal that lost others of its events: the
+// reminders that it holds were open then, and no others that stand between the first and the last of them. A part that
+// cannot be decoded says nothing.
+func (s *State) Salvage(b *journal.Snapshot) {
+	var data snapshotData
+	if msgpack.Unmarshal(b.Data, &data) != nil {
+		return
+	}
+	if h := data.Head; h != nil {
+		s.takeHead(h)
+	}
+	if len(data.Reminders) == 0 {
+		return
+	}
+	first, last := &data.Reminders[0].Reminder, &data.Reminders[len(data.Reminders)-1].Reminder
+	var between []string
+	s.bySeq.Ascend(first, func(r *Reminder) bool {
+		if last.before(r) {
+			return false
+		}
+		between = append(between, r.ID)
+		return true
+	})
+	for _, id := range between {
+		s.remove(id)
+	}
+	for i := range data.Reminders {
+		r := data.Reminders[i].Reminder
+		r.SetDetails(data.Reminders[i].Details)
+		s.remove(r.ID)
+		s.insert(&r)
+	}
 }
 
 // LoadSnapshot is the state that the events, the parts of one snapshot in order, hold.
@@ -218,7 +250,8 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 			return nil, fmt.Errorf("event %d: %w", e.Index, errSnapshot)
 		}
 		if h := data.Head; h != nil {
-			s = h.state(len(parts) * len(data.Reminders))
+			s = withRoom(len(parts) * len(data.Reminders))
+			s.takeHead(h)
 		}
 		reminders = data.Reminders[:cap(data.Reminders)]
 		for i := range data.Reminders {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -32,7 +33,7 @@ func Open(o Options) (*Store, error) {
 	s.config.sweep()
 	s.reminders.sweep()
 	now := o.Now().UnixMilli()
-	config, reminders := readConfig(s.config), loadReminders(s.reminders, now)
+	config, reminders := s.readSaved(now)
 	if err == nil {
 		err = s.openJournal(now, &config, &reminders)
 	}
@@ -44,6 +45,29 @@ func Open(o Options) (*Store, error) {
 	_ = s.Commit(now) // said by NotSaved, and tried again
 	_ = s.Flush(now)  // the same
 	return s, nil
+}
+
+// A start waits this long for a view to be left alone before what is wrong with it counts: what can be told of it is to be in the
+// first replies. It looks now and then whether the view is whole, so often at most.
+const (
+	startPatience = 500 * time.Millisecond
+	savePoll      = 20 * time.Millisecond
+	mostPolls     = 100
+)
+
+// readSaved reads the views once nobody seems to be saving one of them.
+func (s *Store) readSaved(now int64) (configFile, remindersFile) {
+	for polls := 0; ; polls++ {
+		config, reminders := readConfig(s.config), loadReminders(s.reminders, now)
+		if s.justTouched(s.reminders, startPatience) && reminders.seemsCut() {
+			reminders.parse()
+		}
+		saving := s.halfSaved(s.config, startPatience, config.err, config.said.Problems) || s.halfSaved(s.reminders, startPatience, reminders.err, reminders.said.Problems)
+		if !saving || polls == mostPolls {
+			return config, reminders
+		}
+		time.Sleep(savePoll)
+	}
 }
 
 // openJournal repairs, replays and opens the journal, or makes a new one, and takes the views in. An error leaves the
@@ -86,7 +110,7 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 	}
 	s.state, s.id, s.newest = state, s.log.ID(), state.TimeMs
 	s.state.Rewind(scanner.Last())
-	s.fillLostIndices(now, config)
+	s.fillLostIndices(now, config, reminders)
 	s.started(now)
 	for _, r := range repairs {
 		s.noteJournal(repairNote(dir, r))
@@ -123,7 +147,7 @@ func (s *Store) sayBeginningLost(now int64) {
 		first = "its first segment"
 	}
 	why := "it begins with " + first + ", and neither the records before it nor a snapshot of them is there"
-	note := fmt.Sprintf("The journal %s lost its beginning (%s): what the rest of it and the two files show is kept.", s.o.Journal, why)
+	note := fmt.Sprintf("The journal %s lost its beginning (%s): what the rest of it and the two files show is kept; reminders that stood nowhere else are gone.", s.o.Journal, why)
 	s.noteJournal(note)
 	s.o.Log.Error(note)
 	s.Record(now, &journal.SetAside{File: s.o.Journal, Why: why})
@@ -181,6 +205,7 @@ func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFi
 	s.takeInConfig(now, journal.ByImport, *config, projection.DefaultConfig())
 	s.takeInReminders(now, journal.ByImport, *reminders, 0)
 	s.first = false
+	s.shownConfig, s.shown, s.shownIndex = s.state.Config, s.state.RemindersDigest(), s.state.Index // until they are written, the files show what was imported
 	s.dirtyConfig, s.dirtyReminders = true, true
 	return nil
 }
@@ -290,22 +315,31 @@ func (s *Store) lookBack(config *configFile, reminders *remindersFile, was *show
 // mostLost bounds how many indices are given up at once: more is no lost tail but a number that somebody typed.
 const mostLost = 1 << 20
 
-// fillLostIndices notices that the config view names an event which the journal does not hold: answered events are gone.
-// Their indices are never used again; what they did is in the views, and taken in from there.
-func (s *Store) fillLostIndices(now int64, config *configFile) {
-	ref, last := config.said.Ref, s.state.Index
-	if config.err != nil || ref.ID != s.id.String() || ref.Index <= last || ref.Index-last > mostLost {
+// fillLostIndices notices that a view names an event which the journal does not hold: answered events are gone. Their indices
+// are never used again; what they did is in the views, and taken in from there.
+func (s *Store) fillLostIndices(now int64, config *configFile, reminders *remindersFile) {
+	name, named, last := s.config.name, config.said.Ref.Index, s.state.Index
+	switch {
+	case config.err != nil: // the other view names an event, too, but not its journal
+		if projection.FirstViewIndex(reminders.data) > last {
+			reminders.parse()
+		}
+		name, named = s.reminders.name, reminders.said.Index
+	case config.said.Ref.ID != s.id.String():
 		return
 	}
-	lost := ref.Index - last
+	if named <= last || named-last > mostLost {
+		return
+	}
+	lost := named - last
 	holes := make([]journal.Body, lost)
 	for i := range holes {
-		holes[i] = &journal.Hole{Why: "the journal ended before the event that the config view names"}
+		holes[i] = &journal.Hole{Why: "the journal ended before the event that a view names"}
 	}
 	s.Record(now, holes...)
 	s.Record(now, &journal.SetAside{File: s.o.Journal, Why: "its newest records are gone", Lost: lost})
 	note := fmt.Sprintf("The journal %s lost its newest %s (the last one that %s names is %d, the journal ended at %d): what the two files show is kept.",
-		s.o.Journal, plural(int(lost), "record", "records"), s.config.name, ref.Index, last)
+		s.o.Journal, plural(int(lost), "record", "records"), name, named, last)
 	s.noteJournal(note)
 	s.o.Log.Error(note)
 }

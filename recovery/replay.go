@@ -47,9 +47,9 @@ func replayDir(dir string, hint journal.ID, to uint64, visit func(*projection.St
 	return replay(scanner, to, visit)
 }
 
-// fold folds what scanner reads onto state. A nil one stays nil until the journal's first record or a complete snapshot is met.
+// fold folds what scanner reads onto state, which lacks what was before. A nil one stays nil until the journal's first record or a complete snapshot is met.
 func fold(state *projection.State, scanner *journal.Scanner, to uint64, visit func(*projection.State)) (*projection.State, error) {
-	f := folding{state: state}
+	f := folding{state: state, lacks: state != nil}
 	for scanner.Next() {
 		e := scanner.Event()
 		if to > 0 && e.Index > to {
@@ -66,10 +66,13 @@ func fold(state *projection.State, scanner *journal.Scanner, to uint64, visit fu
 }
 
 // folding makes the state out of a journal's records in order: from the first record on, or from the first whole snapshot
-// where the first record is gone. The state is nil before that.
+// where the first record is gone. The state is nil before that. Where records are missing, it is mended by the snapshots behind
+// them, also by those of which only parts are left.
 type folding struct {
 	state *projection.State
 	parts []journal.Event // of a snapshot that is not whole yet
+	lacks bool            // the state lacks what records that are lost did
+	last  uint64          // index of the record before; 0: none
 }
 
 // take folds one event. It returns the state that the event completes a snapshot of, nil for none.
@@ -78,15 +81,21 @@ func (f *folding) take(e journal.Event) (snapshot *projection.State, err error) 
 		snapshot, err = projection.LoadSnapshot(f.parts)
 		f.parts = nil
 	}
+	f.lacks = f.lacks || e.Kind == journal.KindHole || f.last > 0 && e.Index != f.last+1
+	f.last = e.Index
 	switch {
-	case f.state != nil:
-		f.state.Apply(e)
-	case e.Index == 1:
+	case snapshot != nil && (f.lacks || f.state == nil):
+		f.state, f.lacks = snapshot, false
+		return snapshot, err
+	case f.state == nil && e.Index == 1:
 		f.state = projection.New()
-		f.state.Apply(e)
-	case snapshot != nil:
-		f.state = snapshot
+	case f.state == nil:
+		return snapshot, err
 	}
+	if part, is := e.Body.(*journal.Snapshot); is && f.lacks {
+		f.state.Salvage(part)
+	}
+	f.state.Apply(e)
 	return snapshot, err
 }
 

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"regexp"
 	"testing"
@@ -148,6 +149,65 @@ func TestAnEditIsNoticedWhileTheViewsAreWritten(t *testing.T) {
 		t.Errorf("got %+v", r)
 	}
 	if err := s.Close(now, "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const nodeList = `[
+  {"id": "a", "message": "a", "createdAt": 1, "fireAt": 4000000000000, "everySeconds": null},
+  {"id": "b", "message": "b", "createdAt": 1, "fireAt": 4000000000000, "everySeconds": null}
+]`
+
+// TestFilesThatWereImportedAreTheBaseOfTheirEdits: also before they were written for the first time, so that what was called
+// meanwhile is not undone.
+func TestFilesThatWereImportedAreTheBaseOfTheirEdits(t *testing.T) {
+	o := place(t)
+	put(t, o.Reminders, []byte(nodeList))
+	put(t, o.Config, []byte(`{"intervalSeconds": 7200, "message": "old"}`))
+	now := time.Now().UnixMilli()
+	s := &Store{o: o, state: projection.New(), config: newView(o.Config), reminders: newView(o.Reminders)} // as Open, without a flush
+	config, reminders := s.readSaved(now)
+	if err := errors.Join(s.openJournal(now, &config, &reminders), s.Commit(now)); err != nil {
+		t.Fatal(err)
+	}
+	interval := int64(999_000)
+	s.Record(now, &journal.Add{By: journal.ByTool, ID: "new", Message: "new", CreatedAt: now, FireAt: now + 3600_000},
+		&journal.Cancel{By: journal.ByTool, ID: "b"}, &journal.Configure{By: journal.ByTool, IntervalMs: &interval})
+	if err := s.Commit(now); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, o, func(view []byte) []byte {
+		return bytes.Replace(view, []byte(`"message": "a"`), []byte(`"message": "edited"`), 1)
+	})
+	put(t, o.Config, []byte(`{"intervalSeconds": 7200, "message": "edited"}`))
+	s.TakeInEdits(now)
+	a, _ := s.state.Reminder("a")
+	_, hasNew := s.state.Reminder("new")
+	_, hasCancelled := s.state.Reminder("b")
+	if a.Message != "edited" || !hasNew || hasCancelled || s.state.Config.IntervalMs != interval || s.state.Config.Message != "edited" {
+		t.Errorf("edited %q, new there %v, cancelled there %v, config %+v", a.Message, hasNew, hasCancelled, s.state.Config)
+	}
+	if err := s.Close(now, "test"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAViewThatIsBeingSavedAtTheStart is read once it is whole.
+func TestAViewThatIsBeingSavedAtTheStart(t *testing.T) {
+	o := place(t)
+	put(t, o.Reminders, []byte(nodeList[:100]))
+	asked := 0
+	o.Now = func() time.Time {
+		if asked++; asked == 5 {
+			put(t, o.Reminders, []byte(nodeList))
+		}
+		return time.Now()
+	}
+	s := opened(t, o)
+	if s.state.Len() != 2 || len(s.Notes(true, true)) != 0 || asked < 5 {
+		t.Errorf("%d reminders, notes %q", s.state.Len(), s.Notes(true, true))
+	}
+	if err := s.Close(time.Now().UnixMilli(), "test"); err != nil {
 		t.Fatal(err)
 	}
 }

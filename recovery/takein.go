@@ -54,15 +54,25 @@ const savePatience = 2 * time.Second
 
 // beingSaved says whether somebody seems to be writing a view just now. It then counts as not read yet, and is not written.
 func (s *Store) beingSaved(v *view, seen os.FileInfo, err error, problems []string) bool {
-	if s.closing || v.seen == nil || !errors.Is(err, projection.ErrDamaged) && len(problems) == 0 {
-		return false
-	}
-	age := s.o.Now().Sub(v.seen.ModTime())
-	if age < 0 || age >= savePatience {
+	if s.closing || !s.halfSaved(v, savePatience, err, problems) {
 		return false
 	}
 	v.seen = seen
 	return true
+}
+
+// halfSaved says whether what is wrong with a view that was read may be that somebody is not done with saving it.
+func (s *Store) halfSaved(v *view, patience time.Duration, err error, problems []string) bool {
+	return (errors.Is(err, projection.ErrDamaged) || len(problems) > 0) && s.justTouched(v, patience)
+}
+
+// justTouched says whether somebody wrote a view within the last moment.
+func (s *Store) justTouched(v *view, moment time.Duration) bool {
+	if v.seen == nil {
+		return false
+	}
+	age := s.o.Now().Sub(v.seen.ModTime())
+	return age >= 0 && age < moment
 }
 
 // baseConfig is what the config view showed when somebody began to edit it: of the index that it names, so that what
@@ -154,6 +164,12 @@ func (s *same) Write(data []byte) (int, error) {
 	}
 	*s = rest
 	return len(data), nil
+}
+
+// seemsCut says whether it is worth finding out at once what is wrong with the file: a long one that ends as it should is not.
+func (f *remindersFile) seemsCut() bool {
+	const short = 1 << 20
+	return len(f.data) <= short || !bytes.HasSuffix(bytes.TrimSpace(f.data), []byte("]"))
 }
 
 func (f *remindersFile) partial() bool { return len(f.said.Problems) > 0 }

@@ -307,3 +307,88 @@ func TestOldSegmentsAreRemovedOnceASnapshotCoversThem(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestPartsOfADamagedSnapshotAreUsed: where the events from before a snapshot are gone, and one part of it is damaged, only what
+// stands in that part is lost.
+func TestPartsOfADamagedSnapshotAreUsed(t *testing.T) {
+	o := place(t)
+	s := opened(t, o)
+	now := time.Now().UnixMilli()
+	text := strings.Repeat("x", 1000)
+	for i := range 3000 {
+		s.Record(now, &journal.Add{By: journal.ByTool, ID: fmt.Sprintf("rem_%04d", i), Message: text, CreatedAt: now, FireAt: now + 1e9})
+		if i%100 == 99 {
+			if err := s.Commit(now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.Record(now, &journal.Cancel{By: journal.ByTool, ID: "rem_0007"})
+	for range 70 { // as much again as the reminders weigh: a snapshot of all of them is made
+		long := strings.Repeat("y", 50_000)
+		s.Record(now, &journal.Configure{By: journal.ByTool, Message: &long})
+		if err := s.Commit(now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(s.Commit(now), s.Close(now, "test")); err != nil {
+		t.Fatal(err)
+	}
+
+	scanner, err := journal.NewScanner(o.Journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	newest, err := scanner.FindSnapshot()
+	if err != nil || newest == 0 {
+		t.Fatal("no snapshot", err)
+	}
+	starts, err := journal.Starts(o.Journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := ""
+	for scanner.Next() {
+		if scanner.Event().Index == newest+1 {
+			segment, at, size := scanner.Pos()
+			path := filepath.Join(o.Journal, segment)
+			data := got(t, path)
+			damaged = string(data[at : at+size])
+			data[at+size/2] ^= 1
+			put(t, path, data)
+		}
+	}
+	for i, start := range starts { // what retention would remove
+		if i+1 < len(starts) && starts[i+1] <= newest {
+			if err := os.Remove(filepath.Join(o.Journal, fmt.Sprintf("%020d", start))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := errors.Join(os.Remove(o.Config), os.Remove(o.Reminders)); err != nil {
+		t.Fatal(err)
+	}
+
+	for range 2 { // the second start reads what the first made of it
+		s = opened(t, o)
+		lost := 0
+		for i := range 3000 {
+			id := fmt.Sprintf("rem_%04d", i)
+			_, there := s.State().Reminder(id)
+			switch inDamaged := strings.Contains(damaged, id); {
+			case i == 7 && there:
+				t.Error("a cancelled one is back")
+			case i != 7 && !there && !inDamaged:
+				t.Errorf("%s is lost, and its part was whole", id)
+			case !there:
+				lost++
+			}
+		}
+		if lost < 2 {
+			t.Errorf("%d are lost: the test damaged nothing", lost)
+		}
+		if err := s.Close(now, "test"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -257,6 +257,17 @@ func TestJournalThatCannotBeOpenedLeavesTheViews(t *testing.T) {
 }
 
 func TestLostTailOfTheJournalIsNoticed(t *testing.T) {
+	t.Run("by both views", func(t *testing.T) { lostTail(t, func(*home) {}) })
+	t.Run("by the reminders alone", func(t *testing.T) {
+		lostTail(t, func(h *home) {
+			if err := os.Remove(h.config()); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+func lostTail(t *testing.T, more func(*home)) {
 	h := newHome(t)
 	s := h.open()
 	a := s.add(map[string]any{"inHours": 1, "message": "early"})
@@ -266,6 +277,7 @@ func TestLostTailOfTheJournalIsNoticed(t *testing.T) {
 	s.end()
 	// The newest records go, exactly at a record's end: no log can see that by itself.
 	h.write(filepath.Join(h.journal(), "00000000000000000001"), early)
+	more(h)
 	s = h.open()
 	contains(t, s.call("reminder_list", nil), a, b, "lost its newest")
 	s.end()
