@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -20,6 +21,26 @@ func DefaultJournalDir(config string) string {
 
 // SameFile says whether two names lead to one file, be it there or not.
 func SameFile(a, b string) bool { return resolve(a) == resolve(b) }
+
+// Target is the file that a name leads to through symbolic links, be it there or not.
+func Target(name string) string { return resolve(name) }
+
+// Holds says whether a name leads to a file that a server keeps there: a view, its journal with what stands beside that under
+// its name (the lock, the socket, copies), or a copy of a view.
+func (f Files) Holds(name string) bool {
+	path, dir := resolve(name), resolve(f.Journal)
+	for _, view := range []string{resolve(f.Config), resolve(f.Reminders)} {
+		if path == view || strings.HasPrefix(path, view+".unreadable-") {
+			return true
+		}
+	}
+	return path == dir || strings.HasPrefix(path, dir+".") || Within(path, dir)
+}
+
+// Within says whether a name leads to a file in a folder, however deep.
+func Within(name, dir string) bool {
+	return strings.HasPrefix(resolve(name), resolve(dir)+string(filepath.Separator))
+}
 
 // Open opens the journal and the views in whatever state they are and brings them into step (SPEC 2, 3). The only errors
 // are of [journal.ErrHeld]'s kind: another server holds the journal, nothing was changed. Everything else that cannot be

@@ -48,6 +48,13 @@ func (s *Store) TakeInEdits(now int64) bool {
 	return true
 }
 
+// Shows says whether both views are there and show a state: nobody changed them, and they were written since it changed.
+func Shows(files Files, state *projection.State) bool {
+	config, reminders := readConfig(newView(files.Config)), readReminders(newView(files.Reminders), state.TimeMs)
+	return config.err == nil && reminders.err == nil && len(config.said.Problems) == 0 && !reminders.partial() &&
+		len(config.said.Differences(state.Config)) == 0 && reminders.digest == state.RemindersDigest()
+}
+
 // savePatience is how long a view must have been left alone before what is wrong with it counts: programs that save in
 // place leave half a file for a moment.
 const savePatience = 2 * time.Second

@@ -104,10 +104,7 @@ func (f *auditFlags) run(_ context.Context, out *os.File) error {
 
 // writePage replaces the file whole, a symbolic link's target, and nothing that is no file of its own kind.
 func (f *auditFlags) writePage(page []byte) error {
-	path := f.html
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
+	path := recovery.Target(f.html)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -116,10 +113,9 @@ func (f *auditFlags) writePage(page []byte) error {
 	case !info.Mode().IsRegular():
 		return errors.New("it is no regular file; name another one")
 	}
-	for _, ours := range []string{f.configFile, f.remindersFile, filepath.Join(f.journalDir, filepath.Base(path))} {
-		if recovery.SameFile(path, ours) {
-			return errors.New("it is one of the server's own files; name another one")
-		}
+	mesh, err := f.meshFolder()
+	if f.files().Holds(path) || err == nil && recovery.Within(path, mesh) {
+		return errors.New("it is one of the server's own files; name another one")
 	}
 	return renameio.WriteFile(path, page, 0o600, renameio.WithTempDir(filepath.Dir(path)), renameio.WithExistingPermissions())
 }

@@ -77,6 +77,9 @@ func (c *ctl) newEvery() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "every INTERVAL PROMPT...", Short: "Set the heartbeat: every 10m Check the deployment",
 		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError{errors.New("give an interval and what to do: every 10m Check the deployment")}
+			}
 			return c.say(map[string]any{"command": strings.Join(append([]string{"every"}, args...), " ")})
 		},
 	}
@@ -265,11 +268,7 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 	zone := c.zone(log)
 	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log)}
 	o := engine.Options{Store: store, Zone: zone, Log: slog.New(slog.DiscardHandler), Offline: "no server runs"}
-	state, err := recovery.Peek(c.journalDir)
-	if errors.Is(err, fs.ErrNotExist) && missing(c.configFile) && missing(c.remindersFile) {
-		state, err = projection.New(), nil // nothing is there yet, and a look makes nothing
-	}
-	if err == nil {
+	if state := c.shown(); state != nil {
 		if r, ok := engine.Look(o, state, tool, raw); ok { // what only reads leaves no trace
 			return r, nil
 		}
@@ -296,6 +295,20 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 		return tools.Reply{}, fmt.Errorf("nothing was kept: %s", strings.ReplaceAll(r.Text, "\n", " "))
 	}
 	return r, nil
+}
+
+// shown is the state that can be looked at without opening the journal: both views show it, or nothing is there yet.
+func (c *ctl) shown() *projection.State {
+	state, err := recovery.Peek(c.journalDir)
+	switch {
+	case err == nil && recovery.Shows(c.files(), state):
+		return state
+	case errors.Is(err, fs.ErrNotExist) && missing(c.configFile) && missing(c.remindersFile):
+		state = projection.New()
+		state.Apply(journal.Event{Index: 1, Time: time.Now().UnixMilli(), Kind: journal.KindBegin, Body: &journal.Begin{}})
+		return state
+	}
+	return nil
 }
 
 func missing(path string) bool {

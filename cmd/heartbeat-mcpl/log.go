@@ -8,7 +8,11 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+
+	"heartbeat-mcpl/rpc/text"
 )
+
+const logPrefix = "[heartbeat-mcpl] "
 
 // logHandler writes the lines that operators read on stderr: each starts "[heartbeat-mcpl] " (SPEC 1.1), warnings and
 // errors say so, attributes follow in parentheses. One event is one line, whatever text it carries.
@@ -26,7 +30,7 @@ func (h *logHandler) Enabled(_ context.Context, level slog.Level) bool {
 
 func (h *logHandler) Handle(_ context.Context, r slog.Record) error {
 	var line bytes.Buffer
-	line.WriteString("[heartbeat-mcpl] ")
+	line.WriteString(logPrefix)
 	switch {
 	case r.Level >= slog.LevelError:
 		line.WriteString("ERROR: ")
@@ -60,6 +64,7 @@ func (h *logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup keeps the attributes flat: lines are for people.
 func (h *logHandler) WithGroup(string) slog.Handler { return h }
 
-func oneLine(text string) string {
-	return strings.NewReplacer("\n", `\n`, "\r", `\r`).Replace(text)
+// oneLine is text that does nothing to the terminal that shows it, and breaks no line.
+func oneLine(s string) string {
+	return text.Safe(strings.NewReplacer("\n", `\n`, "\r", `\r`, "\t", " ").Replace(s))
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -32,24 +34,43 @@ func run(args []string) int {
 	// Writes to a pipe whose reader is gone are errors here, not the end of the process: the journal is closed first.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, heeded := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
-	var err error
-	if slices.Contains(args, "--stdio") {
-		err = serveHost(ctx, heeded, args) // hosts wait for it: the command tree would cost more than all else at start
-	} else {
-		root := newRoot()
-		root.SetArgs(args)
-		err = root.ExecuteContext(ctx)
+	if slices.Contains(args, "--stdio") { // hosts wait for it: the command tree would cost more than all else at start
+		return exitCode(serveHost(ctx, heeded, args), logPrefix)
 	}
-	var usage usageError
-	switch {
-	case err == nil:
+	root := newRoot()
+	root.SetArgs(args)
+	out := &checkedWriter{w: os.Stdout}
+	root.SetOut(out) // help and completion, whose errors the library passes over
+	return exitCode(cmp.Or(root.ExecuteContext(ctx), quietly(out.err)), "heartbeat-mcpl: ")
+}
+
+// exitCode is the process's for the error with which a command ended, which is said on stderr in a line that begins so.
+func exitCode(err error, begin string) int {
+	if err == nil {
 		return exitOK
-	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "heartbeat-mcpl: %v\nRun 'heartbeat-mcpl --help' for the commands and flags.\n", err)
-		return exitUsage
 	}
-	fmt.Fprintf(os.Stderr, "heartbeat-mcpl: %v\n", err)
-	return exitFailed
+	fmt.Fprintln(os.Stderr, begin+oneLine(err.Error()))
+	if !errors.As(err, new(usageError)) {
+		return exitFailed
+	}
+	hint := "Run 'heartbeat-mcpl --help' for the commands and flags."
+	if begin == logPrefix { // of a server, whose lines all begin so (SPEC 1.1)
+		hint = logPrefix + hint
+	}
+	fmt.Fprintln(os.Stderr, hint)
+	return exitUsage
+}
+
+// checkedWriter keeps the error of a write.
+type checkedWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checkedWriter) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.err = cmp.Or(c.err, err)
+	return n, err
 }
 
 // serveHost is the command line of a host: flags alone.
@@ -104,8 +125,31 @@ func newRoot() *cobra.Command {
 	// Not by cobra's Version: its text is a template, and one that is linked makes the binary a third larger ([auditPage]).
 	root.Flags().BoolVarP(&showVersion, "version", "v", false, "version for heartbeat-mcpl")
 	flags.registerServing(root.Flags())
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newMesh(), newRegister())
+	root.InitDefaultCompletionCmd("") // it is in this tree whatever the arguments are
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.Args, completion.RunE = nil, func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return usageError{fmt.Errorf("give the shell: completion bash, zsh, fish or powershell, not %q", strings.Join(args, " "))}
+	}
 	return root
+}
+
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [COMMAND]", Short: "Show what a command does, and its flags",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			about, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError{fmt.Errorf("%q is no command", strings.Join(args, " "))}
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
 }
 
 func newTry() *cobra.Command {

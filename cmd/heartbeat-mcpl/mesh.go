@@ -23,12 +23,8 @@ import (
 
 // openMesh is the mesh that the settings name, nil where they say off.
 func (s *settings) openMesh(log *slog.Logger) (agents.Mesh, error) {
-	switch strings.ToLower(s.mesh) {
-	case "", "on":
-	case "off":
-		return nil, nil
-	default:
-		return nil, usageError{fmt.Errorf("HEARTBEAT_MESH (or --mesh) is %q: give on or off", s.mesh)}
+	if on, err := s.hasMesh(); !on || err != nil {
+		return nil, err
 	}
 	if s.meshURL != "" {
 		return agents.NewNATS(s.meshURL, log)
@@ -39,6 +35,17 @@ func (s *settings) openMesh(log *slog.Logger) (agents.Mesh, error) {
 		return nil, nil
 	}
 	return agents.NewLocal(recovery.NewMesh(dir, log)), nil
+}
+
+// hasMesh says whether the settings let there be a mesh.
+func (s *settings) hasMesh() (bool, error) {
+	switch strings.ToLower(s.mesh) {
+	case "", "on":
+		return true, nil
+	case "off":
+		return false, nil
+	}
+	return false, usageError{fmt.Errorf("HEARTBEAT_MESH (or --mesh) is %q: give on or off", s.mesh)}
 }
 
 // meshFolder is the folder that the agents of this user on this machine share.

@@ -356,8 +356,8 @@ func TestUnknownMethodsAndToolsAreAnswered(t *testing.T) {
 			t.Errorf("%s %v: got %v, want %s", c.method, c.params, err, c.want)
 		}
 	}
-	s.ok(s.Notify("notifications/unheard/of", map[string]any{}))
-	s.logged("notifications/unheard/of")
+	s.ok(s.Notify("notifications/unheard/of\x1b[2J\u009b\u202e\n", map[string]any{}))
+	s.logged("notifications/unheard/of\ufffd[2J\\u009b\\u202e\\n") // it does nothing to a terminal
 	if _, err := s.Request(s.patience(), "ping", nil); err != nil {
 		t.Error(err)
 	}

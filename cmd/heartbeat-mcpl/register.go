@@ -13,11 +13,13 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"unicode/utf8"
 
 	"github.com/google/renameio/v2"
 	"github.com/spf13/cobra"
 
 	"heartbeat-mcpl/projection/rawjson"
+	"heartbeat-mcpl/recovery"
 )
 
 // registerFlags are what `register` was asked for.
@@ -102,10 +104,7 @@ func (f *registerFlags) write(out io.Writer, path string, j *jsonFile, data []by
 		return err
 	}
 	// A link is written through, an existing file's mode is kept.
-	target, err := filepath.EvalSymlinks(path)
-	if err != nil {
-		target = path
-	}
+	target := recovery.Target(path)
 	if err := renameio.WriteFile(target, data, 0o600, renameio.WithExistingPermissions(), renameio.WithTempDir(filepath.Dir(target))); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -120,6 +119,9 @@ func (f *registerFlags) server() (*serverEntry, error) {
 		return nil, fmt.Errorf("find this program's own file: %w", err)
 	}
 	f.fromEnvironment()
+	if err := f.check(); err != nil {
+		return nil, err
+	}
 	env := map[string]string{}
 	for _, row := range settingsTable {
 		value := *row.value(&f.settings)
@@ -172,15 +174,18 @@ func (j *jsonFile) parse(data []byte) error {
 	if j.members == nil {
 		return errors.New("it is null")
 	}
-	var twice error
+	var odd error
 	rawjson.Each(data, func(name []byte, value json.RawMessage) {
+		if bytes.ContainsRune(name, utf8.RuneError) { // it could not be written as it is
+			odd = cmp.Or(odd, fmt.Errorf("the name %q holds what is no character", name))
+		}
 		if slices.Contains(j.names, string(name)) {
-			twice = cmp.Or(twice, fmt.Errorf("%q is there twice", name))
+			odd = cmp.Or(odd, fmt.Errorf("%q is there twice", name))
 			return
 		}
 		j.names, j.members[string(name)] = append(j.names, string(name)), value
 	})
-	return twice
+	return odd
 }
 
 func (j *jsonFile) set(name string, value any) error {

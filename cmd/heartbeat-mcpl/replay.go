@@ -94,6 +94,9 @@ func noEmptyFlags(cmd *cobra.Command) error {
 		if flag.Value.String() == "" || flag.Value.String() == "[]" {
 			err = usageError{fmt.Errorf("--%s is empty: give it a value, or leave it out", flag.Name)}
 		}
+		if flag.Value.Type() == "uint64" && flag.Value.String() == "0" {
+			err = usageError{fmt.Errorf("--%s is 0: events are counted from 1", flag.Name)}
+		}
 	})
 	return err
 }

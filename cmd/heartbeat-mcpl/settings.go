@@ -17,6 +17,7 @@ import (
 	"github.com/thlib/go-timezone-local/tzlocal"
 
 	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/agents"
 )
 
 // settings are what flags and the environment say (SPEC 1.2); a flag wins over its variable, a variable over the
@@ -95,6 +96,15 @@ func (s *settings) fromEnvironment() {
 func (s *settings) check() error {
 	if recovery.SameFile(s.configFile, s.remindersFile) {
 		return usageError{fmt.Errorf("the config view and the reminders view are the same file (%s): give two with --config-file and --reminders-file, or their variables", s.configFile)}
+	}
+	if _, err := s.hasMesh(); err != nil {
+		return err
+	}
+	if s.meshURL == "" {
+		return nil
+	}
+	if err := agents.CheckNATS(s.meshURL); err != nil {
+		return usageError{err}
 	}
 	return nil
 }

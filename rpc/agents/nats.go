@@ -57,20 +57,29 @@ type handed struct {
 // NewNATS begins to connect to a server, which may be away. Credentials and TLS come in the URL or, as the NATS tools read
 // them, in NATS_CREDS, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY.
 func NewNATS(server string, log *slog.Logger) (*NATS, error) {
-	u, err := url.Parse(server)
-	if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
-		return nil, fmt.Errorf("HEARTBEAT_MESH_URL %q is no NATS address: give nats://HOST:PORT or tls://HOST:PORT", redact(server))
+	if err := CheckNATS(server); err != nil {
+		return nil, err
 	}
 	n := &NATS{log: log, url: redact(server), letters: map[string]handed{}}
 	options := append(credentials(), nats.Name("heartbeat-mcpl"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(natsRetry), nats.Timeout(natsLimit),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("the mesh at "+n.url+" is away", "err", err) }),
 		nats.ReconnectHandler(func(*nats.Conn) { log.Info("the mesh at " + n.url + " is back") }))
+	var err error
 	if n.nc, err = nats.Connect(server, options...); err != nil {
 		return nil, fmt.Errorf("connect to the mesh at %s: %w", n.url, err)
 	}
 	n.js, err = jetstream.New(n.nc)
 	return n, err
+}
+
+// CheckNATS says what is wrong with a server's address; it does not try it.
+func CheckNATS(server string) error {
+	u, err := url.Parse(server)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+		return fmt.Errorf("HEARTBEAT_MESH_URL %q is no NATS address: give nats://HOST:PORT or tls://HOST:PORT", redact(server))
+	}
+	return nil
 }
 
 func redact(server string) string {
