@@ -10,9 +10,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidwall/wal"
 	"github.com/vmihailenco/msgpack/v5"
@@ -624,7 +626,7 @@ func TestNewestCompleteSnapshotIsFound(t *testing.T) {
 	goesOn(t, dir, id, want)
 }
 
-// TestLockDiesWithItsHolderOnly: two locks of one process are two holders to flock, too.
+// TestLockIsHeldByOneAndSaysByWhom: two locks of one process are two holders to flock, too.
 func TestLockIsHeldByOneAndSaysByWhom(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "journal")
 	first, err := TryLock(dir)
@@ -635,6 +637,17 @@ func TestLockIsHeldByOneAndSaysByWhom(t *testing.T) {
 	var held *HeldError
 	if !errors.As(err, &held) || !errors.Is(err, ErrHeld) || held.PID != os.Getpid() || held.Since.IsZero() {
 		t.Fatalf("got %v", err)
+	}
+	writeFile(t, dir+".lock", nil) // a holder that has not said yet that it is one
+	go func() {
+		time.Sleep(lookAfter)
+		_ = os.WriteFile(dir+".lock", []byte(`{"pid":`+strconv.Itoa(os.Getppid())+`}`), 0o600)
+	}()
+	if _, err = TryLock(dir); !errors.As(err, &held) || held.PID != os.Getppid() && held.PID != 0 {
+		t.Fatalf("got %v", err)
+	}
+	if !alive(os.Getpid()) || alive(0) || alive(1<<30) {
+		t.Error("who is alive is not known")
 	}
 	if err := first.Unlock(); err != nil {
 		t.Fatal(err)

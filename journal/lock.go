@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -61,13 +62,37 @@ func TryLock(dir string) (*Lock, error) {
 	return l, nil
 }
 
+// A process that has just taken the lock has not written yet that it has; so often, and so long each time, that is waited for.
+const (
+	mostLooks = 10
+	lookAfter = 5 * time.Millisecond
+)
+
 func heldBy(path string) *HeldError {
 	held := &HeldError{Path: path}
-	var h holder
-	if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &h) == nil {
-		held.PID, held.Since = h.PID, h.Since
+	for look := 0; ; look++ {
+		var h holder
+		if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &h) == nil {
+			held.PID, held.Since = h.PID, h.Since
+		}
+		if look == mostLooks || alive(held.PID) {
+			return held
+		}
+		time.Sleep(lookAfter)
 	}
-	return held
+}
+
+// alive says whether a process runs, as far as this one can see.
+func alive(pid int) bool {
+	if pid <= 0 {
+		return false
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return false
+	}
+	err = p.Signal(syscall.Signal(0))
+	return err == nil || errors.Is(err, os.ErrPermission)
 }
 
 // Unlock gives the right up.

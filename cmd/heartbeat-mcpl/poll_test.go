@@ -259,6 +259,7 @@ func TestContextAndFeeds(t *testing.T) {
 	h.write(h.reminders(), "not JSON")
 	s = h.plain()
 	contains(t, s.call("poll_feeds", nil), "error: heartbeat-reminders.json could not be used")
+	contains(t, s.call("get_context", nil), `"notes":["heartbeat-reminders.json could not be used`)
 	// What the files make it say is an alert of its own, until it is acknowledged, for as long as that holds.
 	events := s.polled("")
 	var alert string

@@ -270,7 +270,7 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 		return r.FireAt <= now || len(next) < 3
 	})
 	return reply{document: new(rawjson.Object).Put("available", true).PutText("now", text.Agent(now, e.o.Zone)).Put("time_zone", e.o.Zone.String()).
-		Put("heartbeat", beat).Put("reminders", e.state().Len()).Put("waiting", waiting).Put("next", next)}
+		Put("heartbeat", beat).Put("reminders", e.state().Len()).Put("waiting", waiting).Put("next", next).PutTexts("notes", e.sentences())}
 }
 
 // feedStatus is what poll_feeds answers: a plain text.

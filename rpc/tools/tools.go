@@ -333,6 +333,7 @@ var table = sync.OnceValue(func() []*Tool {
 				prop("heartbeat", object(prop("interval_seconds", number("")), prop("paused", boolean("")), prop("next_at", nullable(str(""))))),
 				prop("reminders", integer("how many are set")), prop("waiting", integer("how many are due")),
 				prop("next", array(object(prop("id", str("")), prop("title", str("")), prop("at", str("")), prop("repeats_every_seconds", nullable(number("")))))),
+				notes(),
 			),
 		},
 		{
