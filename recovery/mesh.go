@@ -31,6 +31,7 @@ type Mesh struct {
 	state *projection.Mesh
 	stop  chan struct{}
 	seen  string // how the folder looked when it was last read to its end
+	said  string // of damage, last
 }
 
 // NewMesh is the mesh in dir. Nothing is made before the first append.
@@ -201,7 +202,19 @@ func (m *Mesh) catchUp() error {
 		}
 	}
 	m.seen = looks
+	m.sayDamage(scanner.Damage())
 	return scanner.Err()
+}
+
+// sayDamage logs damage that the next append repairs, once. A torn end may be another process's append under way.
+func (m *Mesh) sayDamage(all []journal.Damage) {
+	if len(all) == 0 || all[0].Tail && m.state.Index > 0 {
+		return
+	}
+	if said := all[0].Text(); said != m.said {
+		m.said = said
+		m.log.Warn("the mesh is damaged: what is whole of it is shown, and the next call of an agent repairs it", "damage", said, "journal", m.dir)
+	}
 }
 
 // looks is how the folder's newest segment looks, empty where there is no mesh yet.
