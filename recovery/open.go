@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,16 +26,16 @@ func SameFile(a, b string) bool { return resolve(a) == resolve(b) }
 // Target is the file that a name leads to through symbolic links, be it there or not.
 func Target(name string) string { return resolve(name) }
 
-// Holds says whether a name leads to a file that a server keeps there: a view, its journal with what stands beside that under
-// its name (the lock, the socket, copies), or a copy of a view.
+// Holds says whether a name leads to a file that a server keeps: a view, the journal, its lock or socket, or a copy of one of them.
 func (f Files) Holds(name string) bool {
-	path, dir := resolve(name), resolve(f.Journal)
-	for _, view := range []string{resolve(f.Config), resolve(f.Reminders)} {
-		if path == view || strings.HasPrefix(path, view+".unreadable-") {
+	path := resolve(name)
+	for _, ours := range []string{resolve(f.Config), resolve(f.Reminders), resolve(f.Journal)} {
+		rest, begins := strings.CutPrefix(path, ours)
+		if begins && (rest == "" || strings.HasPrefix(rest, asideSuffix) || slices.Contains([]string{".lock", ".sock"}, rest)) {
 			return true
 		}
 	}
-	return path == dir || strings.HasPrefix(path, dir+".") || Within(path, dir)
+	return Within(path, f.Journal) || Within(path, rewriteDir(f.Journal))
 }
 
 // Within says whether a name leads to a file in a folder, however deep.

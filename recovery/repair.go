@@ -73,7 +73,7 @@ func moveAside(dir string, d journal.Damage) (*journal.SetAside, error) {
 	if err != nil {
 		return nil, err
 	}
-	to := dir + ".unreadable-" + journal.HashBytes(data)
+	to := dir + asideSuffix + journal.HashBytes(data)
 	if err := os.Rename(from, to); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func cutTail(dir string, d journal.Damage) (*journal.SetAside, error) {
 	if err != nil {
 		return nil, err
 	}
-	to, lost := dir+".unreadable-"+hash, journal.TailRecords(dir, d)
+	to, lost := dir+asideSuffix+hash, journal.TailRecords(dir, d)
 	if err := journal.CutTail(dir, d, to); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func rewrite(dir string, hint journal.ID, damage []journal.Damage, now int64, lo
 // asideName is the name under which a journal's folder is kept whole.
 func asideName(dir string) (string, error) {
 	hash, err := journal.HashDir(dir)
-	return dir + ".unreadable-" + hash, err
+	return dir + asideSuffix + hash, err
 }
 
 // moveEmptyAside keeps a folder that is a journal's, but holds no record.

@@ -16,6 +16,9 @@ import (
 	"heartbeat-mcpl/journal"
 )
 
+// asideSuffix stands between a file's name and the hash of what it held, in the names of copies that are set aside (SPEC 3).
+const asideSuffix = ".unreadable-"
+
 // mostViewBytes is how large a view may be to be read at all.
 const mostViewBytes = 256 << 20
 
@@ -169,7 +172,7 @@ func (v *view) put(content func(*os.File) error, place func(*renameio.PendingFil
 // setAside copies data, the file's content, to <file>.unreadable-<hash>, and returns the copy's path. The same content
 // gets the same name, so copies do not pile up (SPEC 3.2).
 func (v *view) setAside(data []byte) (string, error) {
-	path := v.path + ".unreadable-" + journal.HashBytes(data)
+	path := v.path + asideSuffix + journal.HashBytes(data)
 	if have, err := os.ReadFile(path); err == nil && string(have) == string(data) {
 		return path, nil
 	}
