@@ -49,13 +49,13 @@ func exitCode(err error, begin string) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(os.Stderr, begin+oneLine(err.Error()))
+	said, hint := err.Error(), "Run 'heartbeat-mcpl --help' for the commands and flags."
+	if begin == logPrefix { // of a server, each of whose lines begins so (SPEC 1.1)
+		said, hint = oneLine(said), logPrefix+hint
+	}
+	fmt.Fprintln(os.Stderr, begin+said)
 	if !errors.As(err, new(usageError)) {
 		return exitFailed
-	}
-	hint := "Run 'heartbeat-mcpl --help' for the commands and flags."
-	if begin == logPrefix { // of a server, whose lines all begin so (SPEC 1.1)
-		hint = logPrefix + hint
 	}
 	fmt.Fprintln(os.Stderr, hint)
 	return exitUsage
@@ -127,15 +127,23 @@ func newRoot() *cobra.Command {
 	flags.registerServing(root.Flags())
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newMesh(), newRegister())
-	root.InitDefaultCompletionCmd("") // it is in this tree whatever the arguments are
-	completion, _, _ := root.Find([]string{"completion"})
-	completion.Args, completion.RunE = nil, func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return usageError{fmt.Errorf("give the shell: completion bash, zsh, fish or powershell, not %q", strings.Join(args, " "))}
-	}
+	refuseOtherShells(root)
 	return root
+}
+
+// refuseOtherShells has the library's completion command refuse what is no shell that it knows; it showed its help.
+func refuseOtherShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args, cmd.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				if len(args) == 0 {
+					return cmd.Help()
+				}
+				return usageError{fmt.Errorf("give the shell: completion bash, zsh, fish or powershell, not %q", strings.Join(args, " "))}
+			}
+		}
+	}
 }
 
 func newHelp() *cobra.Command {

@@ -21,7 +21,14 @@ import (
 
 var binary string // built once
 
-func TestMain(m *testing.M) { os.Exit(withBinary(m)) }
+func TestMain(m *testing.M) {
+	// Nobody sets it: the call makes the test's own binary hold the whole program, so that results of before a change do not
+	// count as cached.
+	if os.Getenv("HEARTBEAT_TEST_AS_PROGRAM") != "" {
+		os.Exit(run(os.Args[1:]))
+	}
+	os.Exit(withBinary(m))
+}
 
 func withBinary(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "heartbeat-mcpl-test-")
