@@ -122,6 +122,9 @@ var (
 	errChecksum = errors.New("the checksum does not match")
 )
 
+// mostIndex is more than any journal reaches: at a million events a second it takes nine years.
+const mostIndex = 1 << 48
+
 // parseRecord reads a record. The event's Raw shares memory with data.
 func parseRecord(data []byte, id ID) (Event, error) {
 	if len(data) < headerSize {
@@ -131,6 +134,9 @@ func parseRecord(data []byte, id ID) (Event, error) {
 		return Event{}, errMagic
 	}
 	kind := Kind(data[offsetKind])
+	if index := binary.LittleEndian.Uint64(data[offsetIndex:]); index == 0 || index > mostIndex {
+		return Event{}, errChecksum // of garbage, which may seem to hold a long record at each of its bytes
+	}
 	if binary.LittleEndian.Uint32(data[1:]) != checksum(id, kind, data[offsetIndex:]) {
 		return Event{}, errChecksum
 	}

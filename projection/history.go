@@ -387,13 +387,25 @@ func (h *History) applyRefuse(b *journal.Refuse, at Instant) {
 	if b.NoAnswer {
 		result = ResultNoAnswer
 	} else {
-		delete(h.pushed, b.EventID)
+		h.refusedAgain(ref, b.EventID)
 	}
 	p := &ref.wake.Pushes[ref.push]
 	p.Result, p.AnsweredAt, p.Code, p.Reason = result, at, b.Code, b.Reason
 	ref.wake.index = h.index
 	if ref.wake.Result == ResultPending {
 		ref.wake.Result = result
+	}
+}
+
+// refusedAgain ends what a late answer can settle of a refused push, but for an earlier one under the same event id that was not
+// answered.
+func (h *History) refusedAgain(ref pushRef, eventID string) {
+	delete(h.pushed, eventID)
+	for i := range ref.push {
+		if p := &ref.wake.Pushes[i]; p.EventID == eventID && p.Result == ResultNoAnswer {
+			h.pushed[eventID] = pushRef{ref.subject, ref.wake, i}
+			return
+		}
 	}
 }
 

@@ -41,9 +41,10 @@ type snapshotHead struct {
 	Beats       *Beats          `msgpack:"be,omitempty"`
 	Agent       string          `msgpack:"ag,omitempty"`
 	Pane        string          `msgpack:"pn,omitempty"`
-	Told        map[string]bool `msgpack:"to,omitempty"`
+	ToldOnce    map[string]bool `msgpack:"to,omitempty"` // of an older version, which did not say when
 	Acked       ordered[int64]  `msgpack:"ak,omitempty"`
 
+	Told  ordered[int64]    `msgpack:"tt,omitempty"`
 	Tried ordered[*Attempt] `msgpack:"tr,omitempty"`
 }
 
@@ -194,28 +195,54 @@ func (s *State) takeHead(h *snapshotHead) {
 		s.Beats = *h.Beats
 	}
 	maps.Copy(s.acked, h.Acked)
+	for message := range h.ToldOnce {
+		s.told[message] = h.AnchorMs // about then
+	}
 	maps.Copy(s.told, h.Told)
 	maps.Copy(s.tried, h.Tried)
 }
 
 // Salvage takes in what one part of a snapshot says of the state before it, for a journal that lost others of its events: the
-// reminders that it holds were open then, and no others that stand between the first and the last of them. A part that
-// cannot be decoded says nothing.
-func (s *State) Salvage(b *journal.Snapshot) {
+// reminders that it holds were open then, and no others that stand between them. before is the last reminder of the part
+// before, nil where that is not known; what is returned is that for the next one. A part that cannot be decoded says nothing.
+func (s *State) Salvage(b *journal.Snapshot, before *Reminder) (last *Reminder) {
 	var data snapshotData
 	if msgpack.Unmarshal(b.Data, &data) != nil {
-		return
+		return nil
 	}
 	if h := data.Head; h != nil {
 		s.takeHead(h)
 	}
-	if len(data.Reminders) == 0 {
-		return
+	first := before // of what the part says something about
+	if n := len(data.Reminders); n > 0 {
+		last = &data.Reminders[n-1].Reminder
+		if first == nil {
+			first = &data.Reminders[0].Reminder
+		}
 	}
-	first, last := &data.Reminders[0].Reminder, &data.Reminders[len(data.Reminders)-1].Reminder
+	if b.Part == 0 {
+		first = &Reminder{}
+	}
+	if first != nil {
+		s.removeBetween(first, last, b.Part+1 == b.Parts)
+	}
+	for i := range data.Reminders {
+		r := data.Reminders[i].Reminder
+		r.SetDetails(data.Reminders[i].Details)
+		s.remove(r.ID)
+		s.insert(&r)
+	}
+	return last
+}
+
+// removeBetween removes the reminders behind first, up to last or to the end, in the order of the view.
+func (s *State) removeBetween(first, last *Reminder, toEnd bool) {
 	var between []string
 	s.bySeq.Ascend(first, func(r *Reminder) bool {
-		if last.before(r) {
+		if r.Seq == first.Seq && r.ID == first.ID { // it was there, or comes again
+			return true
+		}
+		if !toEnd && (last == nil || last.before(r)) {
 			return false
 		}
 		between = append(between, r.ID)
@@ -223,12 +250,6 @@ func (s *State) Salvage(b *journal.Snapshot) {
 	})
 	for _, id := range between {
 		s.remove(id)
-	}
-	for i := range data.Reminders {
-		r := data.Reminders[i].Reminder
-		r.SetDetails(data.Reminders[i].Details)
-		s.remove(r.ID)
-		s.insert(&r)
 	}
 }
 

@@ -8,7 +8,6 @@ package projection
 
 import (
 	"maps"
-	"slices"
 	"sort"
 
 	"github.com/tidwall/btree"
@@ -118,32 +117,13 @@ func (r *Reminder) SetDetails(d journal.Details) {
 }
 
 // Told says whether the host took a message.
-func (s *State) Told(message string) bool { return s.told[message] }
+func (s *State) Told(message string) bool {
+	_, told := s.told[message]
+	return told
+}
 
 // Tried is the last push of a message that the host did not take; nil for none.
 func (s *State) Tried(message string) *Attempt { return s.tried[message] }
-
-// Gone are the messages that the state remembers and that are not in the inbox, by their ids: how many of them were taken, and all in
-// order.
-func (s *State) Gone(unread []Letter) (taken int, all []string) {
-	here := make(map[string]bool, len(unread))
-	for _, l := range unread {
-		here[l.ID] = true
-	}
-	for id := range s.told {
-		if !here[id] {
-			all = append(all, id)
-		}
-	}
-	taken = len(all)
-	for id := range s.tried {
-		if !here[id] {
-			all = append(all, id)
-		}
-	}
-	slices.Sort(all)
-	return taken, all
-}
 
 // Recurring says whether the reminder falls due again once it is taken.
 func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.details != nil && r.details.Cron != "" }
@@ -165,8 +145,8 @@ type State struct {
 	Index       uint64 // of the last event applied
 	TimeMs      int64  // of the last event applied
 
-	told      map[string]bool          // messages of the mesh that the host took, as long as they may be in the inbox
-	tried     map[string]*Attempt      // the last push of those that it did not
+	told      map[string]int64         // messages of the mesh that the host took, and when; until they are read
+	tried     map[string]*Attempt      // the last push of those that it did not take
 	acked     map[string]int64         // alerts about the files that were acknowledged, and until when
 	reminders map[string]*Reminder     // each is replaced, never changed, but for its Attempt: a view may be made of them meanwhile
 	byTime    *btree.BTreeG[*Reminder] // soonest first
@@ -181,7 +161,7 @@ func New() *State { return withRoom(0) }
 
 // withRoom is [New] for so many reminders.
 func withRoom(reminders int) *State {
-	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]bool{}, tried: map[string]*Attempt{}, reminders: make(map[string]*Reminder, reminders),
+	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]int64{}, tried: map[string]*Attempt{}, reminders: make(map[string]*Reminder, reminders),
 		byTime: newIndex(func(a, b *Reminder) bool { return a.FireAt < b.FireAt || a.FireAt == b.FireAt && a.before(b) }),
 		bySeq:  newIndex((*Reminder).before)}
 }
@@ -273,12 +253,13 @@ func (s *State) Apply(e journal.Event) {
 	case *journal.CheckIn:
 		s.Agent, s.Pane = b.Agent, b.Pane
 	case *journal.Tell:
-		if !s.told[b.Message] {
+		if !s.Told(b.Message) {
 			s.tried[b.Message] = s.tried[b.Message].next(b.EventID, e.Time)
 		}
 	case *journal.Told:
-		s.told[b.Message] = true
+		s.told[b.Message] = e.Time
 		delete(s.tried, b.Message)
+		s.forgetLetters(e.Time)
 	case *journal.Read:
 		for _, id := range b.IDs {
 			delete(s.told, id)
@@ -289,6 +270,17 @@ func (s *State) Apply(e journal.Event) {
 			s.since = 0
 		}
 	}
+}
+
+// forgetLetters drops messages that no inbox holds any more, now and then: most are dropped when they are read.
+func (s *State) forgetLetters(now int64) {
+	if len(s.told)%MostInbox != 0 {
+		return
+	}
+	const grace = messageLife / 7 // clocks of machines differ
+	gone := func(at int64) bool { return now-at > messageLife+grace }
+	maps.DeleteFunc(s.told, func(_ string, at int64) bool { return gone(at) })
+	maps.DeleteFunc(s.tried, func(_ string, a *Attempt) bool { return gone(a.At) })
 }
 
 // anchor starts the heartbeat's interval anew at the event.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -299,6 +300,49 @@ func TestSnapshotIsSplitIntoPartsThatFitARecord(t *testing.T) {
 	}
 }
 
+// TestSalvageKnowsWhatIsGone: before the first reminder of a first part, behind the last of a last one, and between two parts that
+// stand one behind the other.
+func TestSalvageKnowsWhatIsGone(t *testing.T) {
+	h := newHistory()
+	big := string(bytes.Repeat([]byte("x"), 200<<10)) // one reminder a part
+	for i := range 7 {
+		h.record(1000, &journal.Add{ID: fmt.Sprint("r", i), Message: big, FireAt: 1})
+	}
+	lost := throughSnapshot(t, h.state, nil) // the cancels are lost
+	h.record(1000, &journal.Cancel{ID: "r0"}, &journal.Cancel{ID: "r3"}, &journal.Cancel{ID: "r6"})
+	parts, err := h.state.Snapshot()
+	if err != nil || len(parts) != 4 {
+		t.Fatal(len(parts), err)
+	}
+	for _, c := range []struct {
+		name  string
+		parts []int
+		want  string
+	}{
+		{"all parts", []int{0, 1, 2, 3}, "r1 r2 r4 r5"},
+		{"the first part", []int{0}, "r1 r2 r3 r4 r5 r6"},
+		{"the last part", []int{3}, "r0 r1 r2 r3 r4 r5"},
+		{"two in the middle", []int{1, 2}, "r0 r1 r2 r4 r5 r6"},
+		{"two with one missing between them", []int{0, 2}, "r1 r2 r3 r4 r5 r6"},
+	} {
+		s := throughSnapshot(t, lost, nil)
+		var last *Reminder
+		for i, part := range c.parts {
+			if i > 0 && c.parts[i-1]+1 != part {
+				last = nil
+			}
+			last = s.Salvage(parts[part].(*journal.Snapshot), last)
+		}
+		var ids []string
+		for _, r := range s.Reminders() {
+			ids = append(ids, r.ID)
+		}
+		if got := strings.Join(ids, " "); got != c.want {
+			t.Errorf("%s: %s are there, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // TestMessagesAreRememberedUntilTheyAreRead: however many were taken since.
 func TestMessagesAreRememberedUntilTheyAreRead(t *testing.T) {
 	h := newHistory()
@@ -319,13 +363,13 @@ func TestMessagesAreRememberedUntilTheyAreRead(t *testing.T) {
 			t.Errorf("message %d: %+v, want %+v", i, got, want)
 		}
 	}
-	taken, gone := s.Gone([]Letter{{ID: id(0)}, {ID: "out_1"}})
-	if taken != 2*MostInbox-1 || len(gone) != taken+2 {
-		t.Errorf("%d taken ones are gone, %d in all", taken, len(gone))
+	h.record(1000, &journal.Read{IDs: []string{id(1), "out_0"}})
+	if h.state.Told(id(1)) || h.state.Tried("out_0") != nil || !h.state.Told(id(0)) || h.state.Tried("out_1") == nil {
+		t.Error("not those that were read are forgotten, and those alone")
 	}
-	h.record(1000, &journal.Read{IDs: gone})
-	if taken, gone = h.state.Gone(nil); taken != 1 || len(gone) != 2 || !h.state.Told(id(0)) || h.state.Tried("out_1") == nil {
-		t.Errorf("once the others are read: %d, %v", taken, gone)
+	h.record(1000+9*24*3600_000, &journal.Told{Message: "fresh_1"}) // no inbox holds a message for so long
+	if h.state.Told(id(0)) || h.state.Tried("out_1") != nil || !h.state.Told("fresh_1") {
+		t.Errorf("after nine days %d are remembered", len(h.state.told))
 	}
 }
 

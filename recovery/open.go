@@ -300,9 +300,13 @@ func (s *Store) settleViews(now int64, config *configFile, reminders *remindersF
 	if config.err != nil || len(config.said.Problems) > 0 || !was.staleConfig {
 		s.takeInConfig(now, journal.ByFile, *config, was.baseConfig)
 	}
+	base := reminders.said.Index
+	if base == 0 { // it names no event: it shows at least the one that the other view names
+		base = config.said.Ref.Index
+	}
 	switch {
 	case reminders.err != nil || reminders.partial():
-		s.takeInReminders(now, journal.ByFile, *reminders, reminders.said.Index)
+		s.takeInReminders(now, journal.ByFile, *reminders, base)
 	case was.staleReminders:
 	case len(reminders.said.Reminders) == 0:
 		// Without an entry the view cannot say which event it shows, and every journal began without reminders.
@@ -310,7 +314,7 @@ func (s *Store) settleViews(now int64, config *configFile, reminders *remindersF
 			s.o.Log.Warn(s.reminders.name+" is empty, as it was before the first reminder: it is taken for an old copy and rebuilt; to cancel reminders use reminder_cancel, or empty the file while the server runs", "reminders", n)
 		}
 	default:
-		s.takeInReminders(now, journal.ByFile, *reminders, reminders.said.Index)
+		s.takeInReminders(now, journal.ByFile, *reminders, base)
 	}
 	s.shownConfig = s.state.Config
 	s.dirtyConfig = true

@@ -73,6 +73,9 @@ type folding struct {
 	parts []journal.Event // of a snapshot that is not whole yet
 	lacks bool            // the state lacks what records that are lost did
 	last  uint64          // index of the record before; 0: none
+
+	salvaged *projection.Reminder // the last one of the part that was salvaged last
+	lastPart uint64               // index of that part
 }
 
 // take folds one event. It returns the state that the event completes a snapshot of, nil for none.
@@ -92,8 +95,12 @@ func (f *folding) take(e journal.Event) (snapshot *projection.State, err error) 
 	case f.state == nil:
 		return snapshot, err
 	}
-	if part, is := e.Body.(*journal.Snapshot); is && f.lacks {
-		f.state.Salvage(part)
+	part, is := e.Body.(*journal.Snapshot)
+	switch {
+	case is && f.lacks && part.Part > 0 && e.Index == f.lastPart+1:
+		f.salvaged, f.lastPart = f.state.Salvage(part, f.salvaged), e.Index
+	case is && f.lacks:
+		f.salvaged, f.lastPart = f.state.Salvage(part, nil), e.Index
 	}
 	f.state.Apply(e)
 	return snapshot, err

@@ -211,3 +211,24 @@ func TestAViewThatIsBeingSavedAtTheStart(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestAnEmptyViewThatWasEditedCancelsNothing: it names no event, and shows what the config view's event left.
+func TestAnEmptyViewThatWasEditedCancelsNothing(t *testing.T) {
+	o := place(t)
+	s := opened(t, o) // both views are written: there is no reminder
+	now := time.Now().UnixMilli()
+	s.Record(now, &journal.Add{By: journal.ByTool, ID: "rem_answered", Message: "answered", CreatedAt: now, FireAt: now + 3600_000})
+	if err := errors.Join(s.Commit(now), s.log.Close(), s.lock.Unlock()); err != nil { // a crash before the views are written again
+		t.Fatal(err)
+	}
+	put(t, o.Reminders, []byte(nodeList))
+	s = opened(t, o)
+	_, answered := s.state.Reminder("rem_answered")
+	_, added := s.state.Reminder("a")
+	if !answered || !added || s.state.Len() != 3 {
+		t.Errorf("the answered one is there: %v, the added one: %v, of %d", answered, added, s.state.Len())
+	}
+	if err := s.Close(now, "test"); err != nil {
+		t.Fatal(err)
+	}
+}

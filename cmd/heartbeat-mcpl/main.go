@@ -136,6 +136,9 @@ func refuseOtherShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.Name() == "completion" {
+			for _, shell := range cmd.Commands() {
+				shell.Args = noArgs
+			}
 			cmd.Args, cmd.RunE = nil, func(cmd *cobra.Command, args []string) error {
 				if len(args) == 0 {
 					return cmd.Help()

@@ -113,6 +113,11 @@ func TestAgentsSeeAndWakeEachOther(t *testing.T) {
 		t.Errorf("after its ack: %v", ids)
 	}
 
+	// A session that begins is the agent of the one before it from its first call on.
+	reviewer.Kill()
+	reviewer = homes[1].open()
+	reviewer.letters()
+
 	// By capability, not to oneself; a polling host is offered it.
 	contains(t, builder.call("agent_send", map[string]any{"to": "cap:merge", "message": "merge it", "confirm": true}), "to poller.")
 	events := poller.polled("")

@@ -29,8 +29,8 @@ type Mesh interface {
 	Inbox(agent string) ([]projection.Letter, error)
 	// Waiting is how many messages wait for an agent, whoever it is.
 	Waiting(agent string) (int, error)
-	// Acknowledge takes messages out of an agent's inbox, and says how many were there.
-	Acknowledge(agent string, ids []string) (int, error)
+	// Acknowledge takes messages out of an agent's inbox, and says which were there.
+	Acknowledge(agent string, ids []string) ([]string, error)
 	// Follow calls changed whenever there may be something new for the agent, until stop is closed.
 	Follow(agent string, stop <-chan struct{}, changed func())
 	// Close lets the mesh go.
@@ -54,10 +54,12 @@ func roomFor(agent string, waiting int) error {
 
 // Host is what a service wakes through: the engine.
 type Host interface {
-	// Remember keeps as whom the agent takes part, across restarts.
+	// Remember keeps as whom the agent takes part, across restarts, and returns once that is on disk.
 	Remember(agent, pane string)
 	// Letters says which messages wait: they are pushed, or offered to be polled.
 	Letters(unread []projection.Letter)
+	// LettersRead says that the agent has acknowledged messages.
+	LettersRead(ids []string)
 	// Pushing says whether the host lets wakes through.
 	Pushing() bool
 }
@@ -176,9 +178,11 @@ func (s *Service) Take(ids []string) {
 	s.mu.Lock()
 	agent := s.agent
 	s.mu.Unlock()
-	if _, err := s.o.Mesh.Acknowledge(agent, ids); err != nil {
+	read, err := s.o.Mesh.Acknowledge(agent, ids)
+	if err != nil {
 		s.o.Log.Warn("messages could not be acknowledged", "err", err)
 	}
+	s.o.Host.LettersRead(read)
 	s.look()
 }
 
@@ -191,8 +195,13 @@ func (s *Service) Refresh() {
 // errNobody says that the session has not checked in.
 var errNobody = errors.New("this session has not checked in to the mesh: call agent_checkin with confirm true first")
 
-// me is the agent of this session, renewed: every mesh call renews (SPEC 12.2).
+// me is the agent of this session, renewed: every mesh call renews (SPEC 12.2). The first call may come before the session goes on
+// as the agent of the one before it.
 func (s *Service) me() (string, error) {
+	select {
+	case <-s.resumed:
+	case <-s.ctx.Done():
+	}
 	s.mu.Lock()
 	agent := s.agent
 	s.mu.Unlock()

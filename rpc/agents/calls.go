@@ -66,8 +66,8 @@ func (s *Service) checkIn(arguments json.RawMessage) tools.Reply {
 	if err != nil {
 		return failed(err)
 	}
+	s.o.Host.Remember(a.ID, args.Pane) // first: what becomes of its messages is recorded as that agent's
 	s.follow(here, args.Pane)
-	s.o.Host.Remember(a.ID, args.Pane)
 	return answered("Checked in: "+describe(here)+". Stale at "+text.Agent(here.StaleMs(), s.o.Zone)+" unless a mesh call renews it.", notes,
 		data.Put("stale_at", projection.Instant(here.StaleMs())))
 }
@@ -246,11 +246,13 @@ func (s *Service) acknowledge(arguments json.RawMessage) tools.Reply {
 	if err != nil {
 		return failed(err)
 	}
-	n, err := s.o.Mesh.Acknowledge(me, ids)
+	read, err := s.o.Mesh.Acknowledge(me, ids)
+	s.o.Host.LettersRead(read)
 	if err != nil {
 		return failed(err)
 	}
 	s.look()
+	n := len(read)
 	if n < len(ids) {
 		notes = append(notes, "The others do not wait: they were acknowledged before, or never came.")
 	}

@@ -69,24 +69,27 @@ func (l *Local) Waiting(agent string) (int, error) {
 }
 
 // Acknowledge is [Mesh.Acknowledge].
-func (l *Local) Acknowledge(agent string, ids []string) (n int, err error) {
+func (l *Local) Acknowledge(agent string, ids []string) (known []string, err error) {
 	err = l.mesh.Append(func(m *projection.Mesh, _ int64) ([]journal.Body, error) {
 		wanted := map[string]bool{}
 		for _, id := range ids {
 			wanted[id] = true
 		}
-		var known []string
+		known = nil
 		for _, letter := range m.Inbox(agent) {
 			if wanted[letter.ID] {
 				known = append(known, letter.ID)
 			}
 		}
-		if n = len(known); n == 0 {
+		if len(known) == 0 {
 			return nil, nil
 		}
 		return []journal.Body{&journal.Read{Agent: agent, IDs: known}}, nil
 	})
-	return n, err
+	if err != nil {
+		return nil, err
+	}
+	return known, nil
 }
 
 // Follow is [Mesh.Follow].

@@ -346,13 +346,12 @@ func (n *NATS) Inbox(string) ([]projection.Letter, error) {
 }
 
 // Acknowledge is [Mesh.Acknowledge].
-func (n *NATS) Acknowledge(_ string, ids []string) (int, error) {
+func (n *NATS) Acknowledge(_ string, ids []string) (acknowledged []string, err error) {
 	ctx, cancel := within()
 	defer cancel()
 	if _, err := n.reach(ctx); err != nil {
-		return 0, err
+		return nil, err
 	}
-	acknowledged := 0
 	for _, id := range ids {
 		n.mu.Lock()
 		h, there := n.letters[id]
@@ -366,7 +365,7 @@ func (n *NATS) Acknowledge(_ string, ids []string) (int, error) {
 		n.mu.Lock()
 		delete(n.letters, id)
 		n.mu.Unlock()
-		acknowledged++
+		acknowledged = append(acknowledged, id)
 	}
 	return acknowledged, nil
 }

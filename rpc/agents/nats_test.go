@@ -106,8 +106,8 @@ func TestNATSCarriesPresenceAndMessages(t *testing.T) {
 	if n, err := a.Waiting("b.dotted"); err != nil || n != 2 {
 		t.Errorf("%d wait, %v", n, err)
 	}
-	if n, err := b.Acknowledge("b.dotted", []string{"msg_1", "msg_none"}); err != nil || n != 1 {
-		t.Errorf("%d acknowledged, %v", n, err)
+	if n, err := b.Acknowledge("b.dotted", []string{"msg_1", "msg_none"}); err != nil || len(n) != 1 {
+		t.Errorf("%q acknowledged, %v", n, err)
 	}
 	waits(t, b, "b.dotted", "2")
 	// A renewal keeps the inbox.

@@ -108,7 +108,7 @@ func New(o Options) *Engine {
 	return &Engine{
 		o: o, inbox: make(chan func(), 1024), done: make(chan struct{}),
 		due: newDueQueue(0), flights: map[string]*flight{}, refused: map[string]struct{}{},
-		flushed: make(chan struct{}, 1), letters: letters{held: map[string]time.Time{}},
+		flushed: make(chan struct{}, 1), letters: letters{read: map[string]bool{}, held: map[string]time.Time{}},
 	}
 }
 

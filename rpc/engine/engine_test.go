@@ -545,24 +545,54 @@ func TestPushesOfMessagesFollowTheRulesOfReminders(t *testing.T) {
 	})
 }
 
+// TestMessageIsPolledUnderTheIdOfItsPush, never under one that was refused.
+func TestMessageIsPolledUnderTheIdOfItsPush(t *testing.T) {
+	unread := []projection.Letter{{ID: "msg_1", From: "b", Text: "hello", SentMs: 1}}
+	polled := func(r *rig) string {
+		var events []polledEvent
+		if err := json.Unmarshal([]byte(r.call("get_proactive_events", "").Text), &events); err != nil || len(events) != 1 {
+			r.t.Fatalf("%+v, %v", events, err)
+		}
+		return events[0].EventID
+	}
+	bubble(t, func(t *testing.T, r *rig) {
+		r.e.Letters(unread)
+		before := polled(r)
+		r.open()
+		first := r.one()
+		if first.params.EventID != before {
+			t.Errorf("polled as %s, and pushed as %s", before, first.params.EventID)
+		}
+		first.refuse("busy")
+		after := polled(r)
+		if after == before {
+			t.Error("offered under the id that was refused")
+		}
+		r.policy(grantAll)
+		if second := r.one(); second.params.EventID != after {
+			t.Errorf("polled as %s, and pushed as %s", after, second.params.EventID)
+		}
+		if reply := r.call("acknowledge_events", fmt.Sprintf(`{"event_ids":[%q]}`, before)); field[int](t, reply, "acked") != 1 {
+			t.Errorf("the id that it had before is not known: %s", reply.Text)
+		}
+	})
+}
+
 func TestMessageThatIsReadBeforeItIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.open()
 		r.e.Letters([]projection.Letter{{ID: "msg_1", From: "b", SentMs: 1}})
 		synctest.Wait()
 		push := r.one()
-		r.pass(30 * time.Second)
-		r.e.Letters(nil) // a mesh that hands out its messages anew may not have come to this one yet
-		synctest.Wait()
-		if read := r.events(journal.KindRead); len(read) != 0 {
-			t.Errorf("forgotten at once: %+v", read)
+		push.refuse("busy")
+		r.e.LettersRead([]string{"msg_1", "msg_other"})
+		r.e.Letters([]projection.Letter{{ID: "msg_1", From: "b", SentMs: 1}}) // a list from before
+		r.pass(time.Hour)
+		r.none()
+		r.says("wake_history", "1 wake(s)", "message from b | cancelled", "busy")
+		if read := r.events(journal.KindRead); len(read) != 1 || len(read[0].Body.(*journal.Read).IDs) != 1 {
+			t.Errorf("%+v", read)
 		}
-		r.pass(letterSettle)
-		r.e.Letters(nil)
-		synctest.Wait()
-		r.says("wake_history", "message from b | cancelled", "no answer within 30 s")
-		push.late()
-		r.says("wake_history", "1 wake(s)", "message from b | taken")
 	})
 }
 

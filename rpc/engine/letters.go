@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -15,49 +17,58 @@ const (
 	letterNoAnswer = time.Second
 )
 
-// letterSettle is how long after the first list of messages another must not miss one that is still unread: what a mesh hands out
-// anew to a server that begins has come by then.
-const letterSettle = time.Minute
-
 // letters are the messages of the mesh that wait for this agent (SPEC 12.5). The mesh keeps them, the state what became of
 // their pushes.
 type letters struct {
 	unread []projection.Letter
-	since  time.Time            // when the first list came; zero: none did
+	read   map[string]bool      // those that were acknowledged, by id
 	held   map[string]time.Time // until when one that was not taken waits for a reason to be pushed again, by message id
 }
 
-// Remember keeps as whom the agent takes part in the mesh.
+// Remember keeps as whom the agent takes part in the mesh, and returns once that is in the journal.
 func (e *Engine) Remember(agent, pane string) {
-	e.do(func() {
+	done := make(chan struct{})
+	handed := e.do(func() {
 		if e.store != nil && (e.state().Agent != agent || e.state().Pane != pane) {
 			e.record(&journal.CheckIn{Agent: agent, Pane: pane})
 		}
+		e.then(func(error) { close(done) })
 	})
+	if !handed {
+		return
+	}
+	select {
+	case <-done:
+	case <-e.done:
+	}
 }
 
 // Letters says which messages wait. Call it whenever that changes.
 func (e *Engine) Letters(unread []projection.Letter) {
 	e.do(func() {
-		if e.letters.unread = unread; e.letters.since.IsZero() {
-			e.letters.since = time.Now()
-		}
-		if e.store != nil && time.Since(e.letters.since) >= letterSettle {
-			e.forgetLetters()
-		}
+		e.letters.unread = slices.DeleteFunc(unread, func(l projection.Letter) bool { return e.letters.read[l.ID] })
 	})
 }
 
-// forgetLetters ends the books of messages that are read: at once for those that the host was still to take, and of the others now
-// and then.
-func (e *Engine) forgetLetters() {
-	taken, gone := e.state().Gone(e.letters.unread)
-	if len(gone) > taken || taken > projection.MostInbox {
-		e.record(&journal.Read{Agent: e.state().Agent, IDs: gone})
-		for _, id := range gone {
+// LettersRead says that the agent has acknowledged messages: nothing that was listed before brings them back, and their books end.
+func (e *Engine) LettersRead(ids []string) {
+	e.do(func() {
+		if len(e.letters.read) > 10*projection.MostInbox { // longer ago than any list that is under way
+			clear(e.letters.read)
+		}
+		for _, id := range ids {
+			e.letters.read[id] = true
 			delete(e.letters.held, id)
 		}
-	}
+		e.letters.unread = slices.DeleteFunc(e.letters.unread, func(l projection.Letter) bool { return slices.Contains(ids, l.ID) })
+		if e.store == nil {
+			return
+		}
+		known := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !e.state().Told(id) && e.state().Tried(id) == nil })
+		if len(known) > 0 {
+			e.record(&journal.Read{Agent: e.state().Agent, IDs: known})
+		}
+	})
 }
 
 // pushLetters wakes for messages that the host was not told of yet.
@@ -77,17 +88,23 @@ func (e *Engine) pushLetters() {
 // retryLetters lets those that were not taken go out again.
 func (e *Engine) retryLetters() { clear(e.letters.held) }
 
-// pushLetter pushes a wake for a message, under the event id of the last push if nobody answered that (SPEC 6.6).
+// letterEvent is the event id of a message's wake, pushed or polled: that of the last push if nobody answered it, and a fresh one if
+// it was refused (SPEC 6.6, 10.2).
+func letterEvent(l projection.Letter, last *projection.Attempt) string {
+	switch {
+	case last == nil:
+		return "mesh-" + l.ID
+	case last.Outcome == projection.Refused:
+		return "mesh-" + l.ID + "-" + journal.HashBytes([]byte(last.EventID))[:8]
+	}
+	return last.EventID
+}
+
+// pushLetter pushes a wake for a message.
 func (e *Engine) pushLetter(l projection.Letter, last *projection.Attempt) {
 	now := e.now()
-	f := &flight{letter: l, eventID: "mesh-" + l.ID, due: now}
-	again := last != nil && last.Outcome != projection.Refused
-	switch {
-	case again:
-		f.eventID = last.EventID
-	case last != nil:
-		f.eventID += "-" + e.o.NewID()
-	}
+	f := &flight{letter: l, eventID: letterEvent(l, last), due: now}
+	again := last != nil && last.EventID == f.eventID
 	params := newParams(f, now, "heartbeat:mesh")
 	params.Origin = origin{Source: "mesh", MessageID: l.ID, From: l.From}
 	params.Payload.Content = append(params.Payload.Content, textBlock{"text", text.Letter(l, now, e.o.Zone)})
@@ -134,7 +151,7 @@ func (e *Engine) polledLetters(now int64) []polledEvent {
 			continue // a wake is taken once (SPEC 10.6)
 		}
 		all = append(all, polledEvent{
-			Kind: "alert", EventID: "mesh-" + l.ID, SourceType: "mesh", SourceName: "Agent mesh", Title: "Message from " + l.From,
+			Kind: "alert", EventID: letterEvent(l, e.state().Tried(l.ID)), SourceType: "mesh", SourceName: "Agent mesh", Title: "Message from " + l.From,
 			Content: cutBytes(text.Letter(l, now, e.o.Zone), mostContent), Severity: "normal", SuggestedTone: "calm and brief",
 			Metrics: map[string]string{"from": l.From, "sent": text.Protocol(l.SentMs)}, due: l.SentMs,
 		})
@@ -142,10 +159,10 @@ func (e *Engine) polledLetters(now int64) []polledEvent {
 	return all
 }
 
-// letterOf is the message that a polled event's id means.
+// letterOf is the message that a polled event's id means: the one that it has now, or had before it was refused.
 func (e *Engine) letterOf(eventID string) (l projection.Letter, isLetter bool) {
 	for _, l := range e.letters.unread {
-		if eventID == "mesh-"+l.ID {
+		if id := "mesh-" + l.ID; eventID == id || strings.HasPrefix(eventID, id+"-") {
 			return l, true
 		}
 	}
