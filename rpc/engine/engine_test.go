@@ -512,37 +512,48 @@ func TestPushesOfMessagesFollowTheRulesOfReminders(t *testing.T) {
 		r.e.Letters(unread)
 		synctest.Wait()
 	}
-	bubble(t, func(t *testing.T, r *rig) {
-		r.open()
-		r.e.Letters(unread)
-		synctest.Wait()
-		first := r.one()
-		first.refuse("duplicate wakes are not wanted") // it was never sent before: that is no duplicate
-		r.pass(4 * time.Minute)
-		r.none()
-		restart(r)
-		second := r.one()
-		if second.params.EventID == first.params.EventID {
-			t.Error("refused, and pushed again under the same event id after a restart")
-		}
-		restart(r)
-		third := r.one()
-		if third.params.EventID != second.params.EventID {
-			t.Errorf("never answered, and pushed again under another event id: %s, %s", second.params.EventID, third.params.EventID)
-		}
-		third.refuse("duplicate")
-		restart(r)
-		r.pass(time.Hour)
-		r.none()
-		var kinds []string
-		for _, e := range r.events(journal.KindTell, journal.KindRefuse, journal.KindTold) {
-			kinds = append(kinds, e.Kind.String())
-		}
-		if want := []string{"tell", "refuse", "tell", "tell", "told"}; !slices.Equal(kinds, want) {
-			t.Errorf("events %v, want %v", kinds, want)
-		}
-		r.says("wake_history", "1 wake(s)", "message from b | taken", "3 pushes", "the server ended before the host answered")
-	})
+	for how, settle := range map[string]func(third, fourth *fakePush){
+		"a late answer":           func(third, _ *fakePush) { third.late() },
+		"a refusal as duplicates": func(_, fourth *fakePush) { fourth.refuse("duplicate") },
+	} {
+		bubble(t, func(t *testing.T, r *rig) {
+			r.open()
+			r.e.Letters(unread)
+			synctest.Wait()
+			first := r.one()
+			first.refuse("duplicate wakes are not wanted") // it was never sent before: that is no duplicate
+			r.pass(4 * time.Minute)
+			r.none()
+			restart(r)
+			second := r.one()
+			if second.params.EventID == first.params.EventID {
+				t.Error("refused, and pushed again under the same event id after a restart")
+			}
+			restart(r)
+			third := r.one()
+			if third.params.EventID != second.params.EventID {
+				t.Errorf("never answered, and pushed again under another event id: %s, %s", second.params.EventID, third.params.EventID)
+			}
+			r.pass(31 * time.Second)
+			fourth := r.one()
+			if fourth.params.EventID != third.params.EventID {
+				t.Errorf("not answered in time, and pushed again as %s", fourth.params.EventID)
+			}
+			settle(third, fourth)
+			r.pass(time.Minute)
+			restart(r)
+			r.pass(time.Hour)
+			r.none()
+			var kinds []string
+			for _, e := range r.events(journal.KindTell, journal.KindRefuse, journal.KindTold) {
+				kinds = append(kinds, e.Kind.String())
+			}
+			if want := []string{"tell", "refuse", "tell", "tell", "refuse", "tell", "told"}; !slices.Equal(kinds, want) {
+				t.Errorf("%s: events %v, want %v", how, kinds, want)
+			}
+			r.says("wake_history", "1 wake(s)", "message from b | taken", "4 pushes")
+		})
+	}
 }
 
 // TestMessageIsPolledUnderTheIdOfItsPush, never under one that was refused.

@@ -120,6 +120,7 @@ func (e *Engine) letterAnswered(f *flight, v verdict, late bool) {
 	last := e.state().Tried(id)
 	duplicate := last != nil && last.EventID == f.eventID && last.Sent > 1 && v.duplicate()
 	if v.taken || duplicate {
+		delete(e.flights, f.eventID) // a later push under the same id is settled, too
 		e.letterTaken(f.letter, journal.Told{EventID: f.eventID, InferenceID: v.inferenceID, PushedAt: f.due, Late: late, Duplicate: duplicate})
 		return
 	}
