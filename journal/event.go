@@ -34,7 +34,7 @@ const (
 	KindPresent   Kind = 18 // in a mesh's journal: an agent announced itself
 	KindTouch     Kind = 19 // in a mesh's journal: an agent was heard of
 	KindMessage   Kind = 20 // in a mesh's journal: an agent sent a message
-	KindRead      Kind = 21 // messages are in an agent's inbox no longer: in a mesh's journal as it acknowledged them
+	KindRead      Kind = 21 // an agent acknowledged messages of a mesh
 	KindTold      Kind = 22 // the host took a mesh's message
 	KindTell      Kind = 23 // a mesh's message is about to be pushed (written before it leaves)
 )
@@ -328,8 +328,7 @@ type Told struct {
 	Duplicate   bool   `msgpack:"dp,omitempty" json:"duplicate,omitempty"` // as in [Ack]
 }
 
-// Read says that messages are in an agent's inbox no longer: it acknowledged them, or they were there for too long. In the agent's
-// own journal it follows what became of their wakes, and may come long after.
+// Read says that an agent acknowledged messages: in a mesh's journal, and in the agent's own, where that knows of their wakes.
 type Read struct {
 	Agent string   `msgpack:"ag" json:"agent"`
 	IDs   []string `msgpack:"id" json:"ids"`

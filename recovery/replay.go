@@ -47,7 +47,8 @@ func replayDir(dir string, hint journal.ID, to uint64, visit func(*projection.St
 	return replay(scanner, to, visit)
 }
 
-// fold folds what scanner reads onto state, which lacks what was before. A nil one stays nil until the journal's first record or a complete snapshot is met.
+// fold folds what scanner reads onto state, which lacks what was before. A nil one stays nil until the journal's first record or a
+// complete snapshot is met.
 func fold(state *projection.State, scanner *journal.Scanner, to uint64, visit func(*projection.State)) (*projection.State, error) {
 	f := folding{state: state, lacks: state != nil}
 	for scanner.Next() {
@@ -95,12 +96,11 @@ func (f *folding) take(e journal.Event) (snapshot *projection.State, err error) 
 	case f.state == nil:
 		return snapshot, err
 	}
-	part, is := e.Body.(*journal.Snapshot)
-	switch {
-	case is && f.lacks && part.Part > 0 && e.Index == f.lastPart+1:
+	if part, is := e.Body.(*journal.Snapshot); is && f.lacks {
+		if part.Part == 0 || e.Index != f.lastPart+1 {
+			f.salvaged = nil
+		}
 		f.salvaged, f.lastPart = f.state.Salvage(part, f.salvaged), e.Index
-	case is && f.lacks:
-		f.salvaged, f.lastPart = f.state.Salvage(part, nil), e.Index
 	}
 	f.state.Apply(e)
 	return snapshot, err

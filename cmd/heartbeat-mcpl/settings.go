@@ -97,11 +97,8 @@ func (s *settings) check() error {
 	if recovery.SameFile(s.configFile, s.remindersFile) {
 		return usageError{fmt.Errorf("the config view and the reminders view are the same file (%s): give two with --config-file and --reminders-file, or their variables", s.configFile)}
 	}
-	if _, err := s.hasMesh(); err != nil {
+	if on, err := s.hasMesh(); !on || err != nil || s.meshURL == "" {
 		return err
-	}
-	if s.meshURL == "" {
-		return nil
 	}
 	if err := agents.CheckNATS(s.meshURL); err != nil {
 		return usageError{err}
