@@ -258,6 +258,28 @@ func TestFiftyServersShareAMeshAndLoseNothing(t *testing.T) {
 	}
 }
 
+// TestServerThatTakesTheJournalOverIsItsAgent: hosts start a server before the one before it has ended.
+func TestServerThatTakesTheJournalOverIsItsAgent(t *testing.T) {
+	homes := meshOf(t, 2)
+	first, other := homes[0].open(), homes[1].open()
+	first.checkIn(map[string]any{"agent_id": "worker"})
+	other.checkIn(map[string]any{"agent_id": "other"})
+	second := homes[0].open()
+	contains(t, second.call("heartbeat_status", nil), "holds the journal")
+	first.end()
+	for ctx := second.patience(); second.result("agent_inbox", nil).IsError; {
+		if ctx.Err() != nil {
+			t.Fatal("the server that took over is no agent")
+		}
+	}
+	other.call("agent_send", map[string]any{"to": "worker", "message": "are you there?", "confirm": true})
+	push := second.push()
+	contains(t, push.Text(), "are you there?")
+	second.ok(push.Accept())
+	second.end()
+	other.end()
+}
+
 func TestTheMeshCanBeOff(t *testing.T) {
 	h := newHome(t)
 	h.env = append(h.env, "HEARTBEAT_MESH=off")

@@ -42,6 +42,9 @@ func errStale(agent string) error {
 	return fmt.Errorf("the presence of %s went stale: check in again with agent_checkin", agent)
 }
 
+// errUnknown says that nobody knows whether a message was sent.
+var errUnknown = errors.New("it is not known whether the message was taken")
+
 func errLeft(agent string) error { return fmt.Errorf("%s has just left", agent) }
 
 // roomFor says whether an inbox takes one more message.
@@ -86,7 +89,9 @@ type Service struct {
 	ended    sync.WaitGroup
 	sent     []time.Time   // of the last minute
 	wake     chan int      // how many messages wait, for the pane
-	resumed  chan struct{} // closed once Resume is done
+	resumed  chan struct{} // closed once Resume is done, or has to wait for the mesh
+	begun    func()        // closes it
+	away     error         // why Resume waits; nil: it does not
 	ctx      context.Context
 	cancel   context.CancelFunc // ends what is under way when the service is closed
 }
@@ -94,24 +99,52 @@ type Service struct {
 // New makes a service for an agent that takes no part yet.
 func New(o Options) *Service {
 	s := &Service{o: o, wake: make(chan int, 1), resumed: make(chan struct{})}
+	s.begun = sync.OnceFunc(func() { close(s.resumed) })
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	return s
 }
 
-// Resume goes on as the agent that took part before this process began, if its presence is not stale. Call it once, also
-// with no name.
+// resumeEvery is how often a mesh that was away is asked again who took part.
+const resumeEvery = time.Second
+
+// Resume goes on as the agent that took part before this process began, if its presence is not stale and the session has not
+// checked in meanwhile. Call it with no name where nobody is known; it returns once the mesh has answered.
 func (s *Service) Resume(agent, pane string) {
-	defer close(s.resumed)
-	if agent == "" {
-		return
+	defer s.begun()
+	for agent != "" {
+		all, err := s.o.Mesh.Agents()
+		if err == nil {
+			s.resume(agent, pane, all)
+			return
+		}
+		if s.waitsFor(err) {
+			s.o.Log.Warn("the mesh cannot be reached: "+agent+" takes part as soon as it can", "err", err)
+		}
+		s.begun()
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-time.After(resumeEvery):
+		}
 	}
-	all, err := s.o.Mesh.Agents()
-	if err != nil {
-		s.o.Log.Warn("the mesh cannot be reached", "err", err)
-		return
-	}
+}
+
+// waitsFor keeps why the agent cannot be resumed yet, and says whether it is the first time.
+func (s *Service) waitsFor(err error) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.away == nil
+	s.away = err
+	return first
+}
+
+func (s *Service) resume(agent, pane string, all []projection.Agent) {
+	s.mu.Lock()
+	s.away = nil
+	free := s.agent == ""
+	s.mu.Unlock()
 	for _, a := range all {
-		if a.ID == agent {
+		if free && a.ID == agent {
 			s.follow(a, pane)
 		}
 	}
@@ -203,9 +236,12 @@ func (s *Service) me() (string, error) {
 	case <-s.ctx.Done():
 	}
 	s.mu.Lock()
-	agent := s.agent
+	agent, away := s.agent, s.away
 	s.mu.Unlock()
-	if agent == "" {
+	switch {
+	case agent == "" && away != nil:
+		return "", away
+	case agent == "":
 		return "", errNobody
 	}
 	return agent, s.o.Mesh.Touch(agent)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -162,7 +163,9 @@ func (s *Service) send(arguments json.RawMessage) tools.Reply {
 		return refused(err)
 	}
 	letter := projection.Letter{ID: "msg_" + strings.ToLower(rand.Text()[:12]), From: me, Text: args.Message}
-	if err := s.o.Mesh.Send(letter, to); err != nil {
+	if err := s.o.Mesh.Send(letter, to); errors.Is(err, errUnknown) {
+		return tools.Reply{Text: "The mesh did not answer (" + err.Error() + "). The message may have been sent: ask its receiver before you send it again.", IsError: true}
+	} else if err != nil {
 		return failed(err)
 	}
 	return answered(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes, data.PutText("id", letter.ID))

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -32,7 +33,7 @@ const (
 	presenceLife = 25 * time.Hour     // of an entry in the bucket: longer than any agent may be silent
 	letterLife   = 7 * 24 * time.Hour // of a message that nobody fetches
 	redeliver    = 20 * time.Second   // a message that was handed out and not acknowledged comes again, so that a crash loses none
-	mostLetter   = 64 << 10           // bytes of a message on the wire
+	mostLetter   = 128 << 10          // bytes of a message on the wire, where JSON may make six of one
 )
 
 // NATS is the mesh of many machines: presence in a key-value bucket with a TTL, inboxes as durable consumers of a stream.
@@ -42,10 +43,11 @@ type NATS struct {
 	nc  *nats.Conn
 	js  jetstream.JetStream
 
+	ready   atomic.Bool // the bucket and the stream are there
 	mu      sync.Mutex
-	ready   bool
 	bucket  jetstream.KeyValue
-	letters map[string]handed // of the agent that is followed, by id
+	agent   string            // that is followed
+	letters map[string]handed // its, by id
 }
 
 // handed is a message that was handed out and waits for its acknowledgement.
@@ -126,7 +128,7 @@ func (n *NATS) reach(ctx context.Context) (jetstream.KeyValue, error) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.ready {
+	if n.ready.Load() {
 		return n.bucket, nil
 	}
 	bucket, err := n.js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -142,13 +144,18 @@ func (n *NATS) reach(ctx context.Context) (jetstream.KeyValue, error) {
 	if err != nil {
 		return nil, n.failed(err)
 	}
-	n.bucket, n.ready = bucket, true
+	n.bucket = bucket
+	n.ready.Store(true)
 	return bucket, nil
 }
 
 func (n *NATS) away() error { return fmt.Errorf("NATS at %s is away", n.url) }
 
-func (n *NATS) failed(err error) error { return fmt.Errorf("NATS at %s: %w", n.url, err) }
+// failed is an error of the server's. It may have come back without its data: the next call makes sure again.
+func (n *NATS) failed(err error) error {
+	n.ready.Store(false)
+	return fmt.Errorf("NATS at %s: %w", n.url, err)
+}
 
 // entry is an agent in the bucket.
 func (n *NATS) entry(ctx context.Context, bucket jetstream.KeyValue, agent string) (projection.Agent, bool, error) {
@@ -297,7 +304,7 @@ func (n *NATS) Send(l projection.Letter, to []string) error {
 	}
 	for _, name := range to {
 		if _, err := n.js.Publish(ctx, inboxSubject+token(name), data, jetstream.WithMsgID(l.ID+"/"+name)); err != nil {
-			return n.failed(err)
+			return fmt.Errorf("%w: %w", errUnknown, n.failed(err))
 		}
 	}
 	return nil
@@ -372,6 +379,12 @@ func (n *NATS) Acknowledge(_ string, ids []string) (acknowledged []string, err e
 
 // Follow is [Mesh.Follow].
 func (n *NATS) Follow(agent string, stop <-chan struct{}, changed func()) {
+	n.mu.Lock()
+	if n.agent != agent { // what was handed out to another one is that one's
+		n.agent = agent
+		clear(n.letters)
+	}
+	n.mu.Unlock()
 	for {
 		consuming, err := n.consume(agent, changed)
 		if err != nil {

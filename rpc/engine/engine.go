@@ -88,9 +88,11 @@ type Engine struct {
 	timer    *time.Timer
 	changes  changes
 	letters  letters
-	turns    turns     // that run on the host, as far as it tells (SPEC 11.3)
-	trimAt   time.Time // when to look for old segments next
-	policyAt time.Time // when to say that no policy came; zero: never
+
+	participant func(agent, pane string) // waits for the journal to be taken over; nil: nobody does
+	turns       turns                    // that run on the host, as far as it tells (SPEC 11.3)
+	trimAt      time.Time                // when to look for old segments next
+	policyAt    time.Time                // when to say that no policy came; zero: never
 
 	by     journal.Source    // who makes the call that is being answered
 	peeked *projection.State // in place of the store's, for a reply of a server that waits for the journal
@@ -326,6 +328,10 @@ func (e *Engine) tryOpen() {
 		e.logWaiting()
 	}
 	e.policyInForce()
+	if answer := e.participant; answer != nil {
+		e.participant = nil
+		answer(e.state().Agent, e.state().Pane)
+	}
 	if e.state().Len() > manyReminders {
 		go debug.FreeOSMemory()
 	}

@@ -604,6 +604,26 @@ func TestMessageThatIsReadBeforeItIsTaken(t *testing.T) {
 		if read := r.events(journal.KindRead); len(read) != 1 || len(read[0].Body.(*journal.Read).IDs) != 1 {
 			t.Errorf("%+v", read)
 		}
+
+		// A late answer to an earlier push of one that was taken and read is no second wake; one that says that it was taken after all is.
+		r.e.Letters([]projection.Letter{{ID: "msg_2", From: "c", SentMs: 1}})
+		r.pass(32 * time.Second)
+		pushes := r.host.pushes()
+		if len(pushes) != 2 {
+			t.Fatalf("%d pushes", len(pushes))
+		}
+		pushes[1].accept()
+		r.e.LettersRead([]string{"msg_2"})
+		pushes[0].late()
+		r.e.Letters([]projection.Letter{{ID: "msg_3", From: "d", SentMs: 1}})
+		synctest.Wait()
+		read := r.one()
+		r.e.LettersRead([]string{"msg_3"})
+		read.accept()
+		if told := r.events(journal.KindTold); len(told) != 2 {
+			t.Errorf("told %d times: %+v", len(told), told)
+		}
+		r.says("wake_history", "3 wake(s)", "message from c | taken", "message from d | taken")
 	})
 }
 

@@ -21,7 +21,7 @@ const (
 // their pushes.
 type letters struct {
 	unread []projection.Letter
-	read   map[string]bool      // those that were acknowledged, by id
+	read   map[string]bool      // those that the agent acknowledged, by id: whether the host had taken them, too
 	held   map[string]time.Time // until when one that was not taken waits for a reason to be pushed again, by message id
 }
 
@@ -46,7 +46,10 @@ func (e *Engine) Remember(agent, pane string) {
 // Letters says which messages wait. Call it whenever that changes.
 func (e *Engine) Letters(unread []projection.Letter) {
 	e.do(func() {
-		e.letters.unread = slices.DeleteFunc(unread, func(l projection.Letter) bool { return e.letters.read[l.ID] })
+		e.letters.unread = slices.DeleteFunc(unread, func(l projection.Letter) bool {
+			_, read := e.letters.read[l.ID]
+			return read
+		})
 	})
 }
 
@@ -57,7 +60,7 @@ func (e *Engine) LettersRead(ids []string) {
 			clear(e.letters.read)
 		}
 		for _, id := range ids {
-			e.letters.read[id] = true
+			e.letters.read[id] = e.letters.read[id] || e.store != nil && e.state().Told(id)
 			delete(e.letters.held, id)
 		}
 		e.letters.unread = slices.DeleteFunc(e.letters.unread, func(l projection.Letter) bool { return slices.Contains(ids, l.ID) })
@@ -137,8 +140,12 @@ func (e *Engine) letterAnswered(f *flight, v verdict, late bool) {
 
 // letterTaken records that the host took a message, the first time.
 func (e *Engine) letterTaken(l projection.Letter, how journal.Told) {
-	if e.store == nil || e.state().Told(l.ID) {
+	taken, read := e.letters.read[l.ID]
+	if e.store == nil || taken || e.state().Told(l.ID) {
 		return
+	}
+	if read {
+		e.letters.read[l.ID] = true
 	}
 	how.Message, how.From, how.WrittenAt = l.ID, l.From, l.SentMs
 	e.record(&how)
@@ -178,13 +185,15 @@ func (e *Engine) takeLetters(ids []string) func() {
 	return func() { e.o.TakeLetters(ids) }
 }
 
-// Participant is as whom the agent took part when this process began; answer is called once. False: the engine has ended.
+// Participant is as whom the agent took part when this process began; without the journal nobody, and answer is called once more
+// when that is taken over. False: the engine has ended.
 func (e *Engine) Participant(answer func(agent, pane string)) bool {
 	return e.do(func() {
-		if state := e.state(); state != nil {
-			answer(state.Agent, state.Pane)
+		if e.store != nil {
+			answer(e.state().Agent, e.state().Pane)
 			return
 		}
+		e.participant = answer
 		answer("", "")
 	})
 }

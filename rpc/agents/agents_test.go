@@ -1,0 +1,66 @@
+package agents
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"heartbeat-mcpl/projection"
+)
+
+// lateMesh is a mesh that is away at first; nothing but who is here is asked of it.
+type lateMesh struct {
+	Mesh
+	away atomic.Int32 // how often it is asked before it answers
+}
+
+var errAway = errors.New("it is away")
+
+func (m *lateMesh) Agents() ([]projection.Agent, error) {
+	if m.away.Add(-1) >= 0 {
+		return nil, errAway
+	}
+	return []projection.Agent{{ID: "a"}}, nil
+}
+
+func (m *lateMesh) Touch(string) error                                   { return nil }
+func (m *lateMesh) Inbox(string) ([]projection.Letter, error)            { return nil, nil }
+func (m *lateMesh) Follow(_ string, stop <-chan struct{}, _ func())      { <-stop }
+func (m *lateMesh) Close() error                                         { return nil }
+func (m *lateMesh) CheckIn(a projection.Agent) (projection.Agent, error) { return a, nil }
+
+// quietHost is a host to which nothing matters.
+type quietHost struct{}
+
+func (quietHost) Remember(string, string)     {}
+func (quietHost) Letters([]projection.Letter) {}
+func (quietHost) LettersRead([]string)        {}
+func (quietHost) Pushing() bool               { return false }
+
+// TestSessionGoesOnOnceTheMeshIsThere: it says meanwhile that the mesh is away, and a check-in of the meantime stands.
+func TestSessionGoesOnOnceTheMeshIsThere(t *testing.T) {
+	for checkIn, want := range map[string]string{"": "a", "b": "b"} {
+		synctest.Test(t, func(t *testing.T) {
+			mesh := new(lateMesh)
+			mesh.away.Store(3)
+			s := New(Options{Mesh: mesh, Host: quietHost{}, Zone: time.UTC, Log: slog.New(slog.DiscardHandler)})
+			defer s.Close()
+			go s.Resume("a", "")
+			synctest.Wait()
+			if reply := s.Call("agent_inbox", nil); !reply.IsError || !strings.Contains(reply.Text, errAway.Error()) {
+				t.Errorf("while it is away: %s", reply.Text)
+			}
+			if checkIn != "" {
+				s.Call("agent_checkin", []byte(`{"agent_id":"`+checkIn+`","confirm":true}`))
+			}
+			time.Sleep(time.Minute)
+			if got, err := s.me(); got != want || err != nil {
+				t.Errorf("once it is back: %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+}
