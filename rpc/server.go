@@ -234,7 +234,7 @@ func (s *server) callTool(call call, reply *wire.Reply) {
 	case !isObject(arguments):
 		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("arguments of %s must be an object", name), nil)
 	case tool.Mesh: // beside the reading, as below: the mesh may have to be waited for
-		go func() { reply.Result(call.toolResult(s.agents.Call(name, arguments))) }()
+		go func() { reply.Result(call.toolResult(s.callMesh(tool, arguments))) }()
 	case name == "get_proactive_events" && s.agents != nil:
 		go func() {
 			s.agents.Refresh()
@@ -243,6 +243,19 @@ func (s *server) callTool(call call, reply *wire.Reply) {
 	default:
 		s.callEngine(call.dialect, name, arguments, reply)
 	}
+}
+
+// callMesh runs one of the mesh's tools. While another server holds the journal this one is nobody in the mesh.
+func (s *server) callMesh(tool *tools.Tool, arguments json.RawMessage) tools.Reply {
+	standing := s.engine.Standing()
+	if standing != "" && !tool.ReadOnly {
+		return tools.Reply{Text: standing, IsError: true}
+	}
+	r := s.agents.Call(tool.Name, arguments)
+	if standing != "" {
+		r.Text += "\n" + standing
+	}
+	return r
 }
 
 func (s *server) callEngine(d dialect, name string, arguments json.RawMessage, reply *wire.Reply) {

@@ -266,6 +266,8 @@ func TestServerThatTakesTheJournalOverIsItsAgent(t *testing.T) {
 	other.checkIn(map[string]any{"agent_id": "other"})
 	second := homes[0].open()
 	contains(t, second.call("heartbeat_status", nil), "holds the journal")
+	contains(t, second.call("agents_list", nil), "worker", "holds the journal")
+	contains(t, second.fail("agent_checkin", map[string]any{"agent_id": "worker", "confirm": true}), "changes nothing")
 	first.end()
 	for ctx := second.patience(); second.result("agent_inbox", nil).IsError; {
 		if ctx.Err() != nil {

@@ -152,6 +152,27 @@ func (e *Engine) readNotes(s shows) []string {
 	return e.store.Notes(s.config, s.reminders)
 }
 
+// Standing is why this server changes nothing now: another one holds the journal (SPEC 1.5); empty while none does. It waits for the loop.
+func (e *Engine) Standing() string {
+	said := make(chan string, 1)
+	handed := e.do(func() {
+		if e.held == nil {
+			said <- ""
+			return
+		}
+		said <- e.standing()
+	})
+	if !handed {
+		return ""
+	}
+	select {
+	case why := <-said:
+		return why
+	case <-e.done:
+		return ""
+	}
+}
+
 // standing says who holds the journal.
 func (e *Engine) standing() string {
 	return fmt.Sprintf("Another heartbeat-mcpl (process %d) holds the journal %s: this server changes nothing, and takes over within a second of that one's end.",
