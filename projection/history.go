@@ -387,7 +387,7 @@ func (h *History) applyRefuse(b *journal.Refuse, at Instant) {
 	if b.NoAnswer {
 		result = ResultNoAnswer
 	} else {
-		h.refusedAgain(ref, b.EventID)
+		h.endPush(ref, b.EventID)
 	}
 	p := &ref.wake.Pushes[ref.push]
 	p.Result, p.AnsweredAt, p.Code, p.Reason = result, at, b.Code, b.Reason
@@ -397,9 +397,9 @@ func (h *History) applyRefuse(b *journal.Refuse, at Instant) {
 	}
 }
 
-// refusedAgain ends what a late answer can settle of a refused push, but for an earlier one under the same event id that was not
+// endPush ends what a late answer can settle of a refused push, but for an earlier one under the same event id that was not
 // answered.
-func (h *History) refusedAgain(ref pushRef, eventID string) {
+func (h *History) endPush(ref pushRef, eventID string) {
 	delete(h.pushed, eventID)
 	for i := range ref.push {
 		if p := &ref.wake.Pushes[i]; p.EventID == eventID && p.Result == ResultNoAnswer {

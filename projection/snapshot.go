@@ -60,6 +60,13 @@ type snapshotReminder struct {
 	journal.Details
 }
 
+// kept is the reminder as a state holds it.
+func (r *snapshotReminder) kept() *Reminder {
+	kept := r.Reminder
+	kept.SetDetails(r.Details)
+	return &kept
+}
+
 // EncodeMsgpack implements [msgpack.CustomEncoder].
 func (r *snapshotReminder) EncodeMsgpack(enc *msgpack.Encoder) error {
 	const fields = 17
@@ -163,7 +170,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	return bodies, nil
 }
 
-// ordered is a map that is written in the order of its keys.
+// ordered is a map that is written in the order of its keys: the same state is the same bytes. The library sorts few kinds of maps.
 type ordered[V any] map[string]V
 
 // EncodeMsgpack implements [msgpack.CustomEncoder].
@@ -179,7 +186,6 @@ func marshal(v any) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := msgpack.NewEncoder(&buf)
 	enc.UseCompactInts(true)
-	enc.SetSortMapKeys(true) // the same state is the same bytes; it sorts few kinds of maps, see ordered
 	err := enc.Encode(v)
 	return buf.Bytes(), err
 }
@@ -227,10 +233,9 @@ func (s *State) Salvage(b *journal.Snapshot, before *Reminder) (last *Reminder) 
 		s.removeBetween(first, last, b.Part+1 == b.Parts)
 	}
 	for i := range data.Reminders {
-		r := data.Reminders[i].Reminder
-		r.SetDetails(data.Reminders[i].Details)
+		r := data.Reminders[i].kept()
 		s.remove(r.ID)
-		s.insert(&r)
+		s.insert(r)
 	}
 	return last
 }
@@ -276,10 +281,7 @@ func LoadSnapshot(parts []journal.Event) (*State, error) {
 		}
 		reminders = data.Reminders[:cap(data.Reminders)]
 		for i := range data.Reminders {
-			r := &data.Reminders[i]
-			kept := r.Reminder
-			kept.SetDetails(r.Details)
-			s.insert(&kept)
+			s.insert(data.Reminders[i].kept())
 		}
 		s.Index, s.TimeMs = e.Index, e.Time
 	}

@@ -159,6 +159,13 @@ type State struct {
 // New is the state of an empty journal.
 func New() *State { return withRoom(0) }
 
+// Begun is the state of a journal that was made now, in Unix milliseconds.
+func Begun(now int64) *State {
+	s := New()
+	s.Apply(journal.Event{Index: 1, Time: now, Kind: journal.KindBegin, Body: &journal.Begin{}})
+	return s
+}
+
 // withRoom is [New] for so many reminders.
 func withRoom(reminders int) *State {
 	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]int64{}, tried: map[string]*Attempt{}, reminders: make(map[string]*Reminder, reminders),

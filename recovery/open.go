@@ -218,7 +218,7 @@ func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFi
 		return err
 	}
 	s.log, s.id, s.first = log, log.ID(), true
-	s.state.Apply(journal.Event{Index: 1, Time: now, Kind: journal.KindBegin, Body: &journal.Begin{}})
+	s.state = projection.Begun(now)
 	s.started(now)
 	for _, r := range repairs {
 		s.Record(now, r)
@@ -304,11 +304,10 @@ func (s *Store) settleViews(now int64, config *configFile, reminders *remindersF
 	if base == 0 { // it names no event: it shows at least the one that the other view names
 		base = config.said.Ref.Index
 	}
+	whole := reminders.err == nil && !reminders.partial()
 	switch {
-	case reminders.err != nil || reminders.partial():
-		s.takeInReminders(now, journal.ByFile, *reminders, base)
-	case was.staleReminders:
-	case len(reminders.said.Reminders) == 0:
+	case whole && was.staleReminders:
+	case whole && len(reminders.said.Reminders) == 0:
 		// Without an entry the view cannot say which event it shows, and every journal began without reminders.
 		if n := s.state.Len(); n > 0 && !was.emptyThen {
 			s.o.Log.Warn(s.reminders.name+" is empty, as it was before the first reminder: it is taken for an old copy and rebuilt; to cancel reminders use reminder_cancel, or empty the file while the server runs", "reminders", n)
@@ -388,8 +387,7 @@ func (s *Store) withoutJournal(now int64, why error, config configFile, reminder
 		return
 	}
 	reminders.parse()
-	s.state = projection.New()
-	s.state.Apply(journal.Event{Index: 1, Time: now, Kind: journal.KindBegin, Body: &journal.Begin{}})
+	s.state = projection.Begun(now)
 	s.takeInConfig(now, journal.ByFile, config, projection.DefaultConfig())
 	s.takeInReminders(now, journal.ByFile, reminders, 0)
 	s.shownConfig, s.shown, s.shownIndex = s.state.Config, s.state.RemindersDigest(), reminders.said.Index

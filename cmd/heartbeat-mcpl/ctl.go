@@ -304,9 +304,7 @@ func (c *ctl) shown() *projection.State {
 	case err == nil && recovery.Shows(c.files(), state):
 		return state
 	case errors.Is(err, fs.ErrNotExist) && missing(c.configFile) && missing(c.remindersFile):
-		state = projection.New()
-		state.Apply(journal.Event{Index: 1, Time: time.Now().UnixMilli(), Kind: journal.KindBegin, Body: &journal.Begin{}})
-		return state
+		return projection.Begun(time.Now().UnixMilli())
 	}
 	return nil
 }

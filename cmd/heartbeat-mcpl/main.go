@@ -134,18 +134,18 @@ func newRoot() *cobra.Command {
 // refuseOtherShells has the library's completion command refuse what is no shell that it knows; it showed its help.
 func refuseOtherShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
-	for _, cmd := range root.Commands() {
-		if cmd.Name() == "completion" {
-			for _, shell := range cmd.Commands() {
-				shell.Args = noArgs
-			}
-			cmd.Args, cmd.RunE = nil, func(cmd *cobra.Command, args []string) error {
-				if len(args) == 0 {
-					return cmd.Help()
-				}
-				return usageError{fmt.Errorf("give the shell: completion bash, zsh, fish or powershell, not %q", strings.Join(args, " "))}
-			}
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		return // the library has none
+	}
+	for _, shell := range completion.Commands() {
+		shell.Args = noArgs
+	}
+	completion.Args, completion.RunE = nil, func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
 		}
+		return usageError{fmt.Errorf("give the shell: completion bash, zsh, fish or powershell, not %q", strings.Join(args, " "))}
 	}
 }
 

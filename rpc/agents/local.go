@@ -75,7 +75,6 @@ func (l *Local) Acknowledge(agent string, ids []string) (known []string, err err
 		for _, id := range ids {
 			wanted[id] = true
 		}
-		known = nil
 		for _, letter := range m.Inbox(agent) {
 			if wanted[letter.ID] {
 				known = append(known, letter.ID)

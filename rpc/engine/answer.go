@@ -10,6 +10,7 @@ import (
 	"github.com/sourcegraph/jsonrpc2"
 
 	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/rpc/wire"
 )
 
@@ -64,9 +65,10 @@ func textOf(raw json.RawMessage) string {
 	return s
 }
 
-// duplicate says whether the host refused a push because it had it already (SPEC 6.6).
-func (v verdict) duplicate() bool {
-	return v.code == 0 && strings.Contains(strings.ToLower(v.reason), "duplicate")
+// duplicate says whether the host refused a push because it had it already: only what was sent before under the same event id can
+// be that (SPEC 6.6). last is the last attempt as the state has it, nil for none.
+func (v verdict) duplicate(f *flight, last *projection.Attempt) bool {
+	return last != nil && last.EventID == f.eventID && last.Sent > 1 && v.code == 0 && strings.Contains(strings.ToLower(v.reason), "duplicate")
 }
 
 // emptyContent are the words of a host that does not take a push without content.
@@ -109,7 +111,7 @@ func (e *Engine) answered(f *flight, a wire.Answer) {
 func (e *Engine) reminderAnswered(f *flight, v verdict, late bool) {
 	r, open := e.state().Reminder(f.id)
 	current := open && r.Attempt != nil && r.Attempt.EventID == f.eventID
-	duplicate := current && r.Attempt.Sent > 1 && v.duplicate()
+	duplicate := open && v.duplicate(f, r.Attempt)
 	if v.taken || duplicate {
 		ack := &journal.Ack{ID: f.id, EventID: f.eventID}
 		if current {
@@ -123,8 +125,13 @@ func (e *Engine) reminderAnswered(f *flight, v verdict, late bool) {
 	if _, again := e.flights[f.eventID]; late && again {
 		return // the same event is out again: its answer decides
 	}
-	e.o.Log.Info("the host did not take the push of reminder "+f.id+": "+v.reason, "event", f.eventID, "code", v.code)
-	e.record(&journal.Refuse{ID: f.id, EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
+	e.notTaken(f, "the push of reminder "+f.id, v)
+}
+
+// notTaken logs and records that the host refused a push, or did not answer it.
+func (e *Engine) notTaken(f *flight, what string, v verdict) {
+	e.o.Log.Info("the host did not take "+what+": "+v.reason, "event", f.eventID, "code", v.code)
+	e.record(&journal.Refuse{ID: f.id, Message: f.letter.ID, EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
 }
 
 // beatAnswered takes in what came of a heartbeat. One that was refused or not answered is not tried again (SPEC 6.6), but
@@ -137,8 +144,7 @@ func (e *Engine) beatAnswered(f *flight, v verdict, late bool) {
 		e.record(&journal.Ack{EventID: f.eventID, InferenceID: v.inferenceID, Late: late})
 		return
 	}
-	e.o.Log.Info("the host did not take the heartbeat: "+v.reason, "event", f.eventID, "code", v.code)
-	e.record(&journal.Refuse{EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
+	e.notTaken(f, "the heartbeat", v)
 	if !f.silent || late || v.noAnswer || !v.empty() {
 		return
 	}

@@ -154,23 +154,16 @@ func (e *Engine) readNotes(s shows) []string {
 
 // Standing is why this server changes nothing now: another one holds the journal (SPEC 1.5); empty while none does. It waits for the loop.
 func (e *Engine) Standing() string {
-	said := make(chan string, 1)
-	handed := e.do(func() {
-		if e.held == nil {
-			said <- ""
-			return
+	var why string
+	if !e.await(func(done func()) {
+		if e.held != nil {
+			why = e.standing()
 		}
-		said <- e.standing()
-	})
-	if !handed {
+		done()
+	}) {
 		return ""
 	}
-	select {
-	case why := <-said:
-		return why
-	case <-e.done:
-		return ""
-	}
+	return why
 }
 
 // standing says who holds the journal.

@@ -133,6 +133,20 @@ func (e *Engine) do(f func()) bool {
 	}
 }
 
+// await hands f to the loop and waits until it calls done, which it does once. False: the loop ended before that.
+func (e *Engine) await(f func(done func())) bool {
+	waiting := make(chan struct{})
+	if !e.do(func() { f(func() { close(waiting) }) }) {
+		return false
+	}
+	select {
+	case <-waiting:
+		return true
+	case <-e.done:
+		return false
+	}
+}
+
 // Run opens the journal and works until ctx is done; then it brings everything to disk (SPEC 1.4). reason is asked for
 // the stop event's text. Offline it does not wait for a journal that another process holds, but returns a
 // [*journal.HeldError] and answers nothing.

@@ -44,9 +44,9 @@ func (e *Engine) wakeHistory(arguments json.RawMessage, answer func(reply)) {
 // openMessages gives the wakes of open reminders their messages, and says whether all have one now. Call it beside the
 // loop.
 func (e *Engine) openMessages(found []entry) bool {
-	done := make(chan bool, 1)
-	handed := e.do(func() {
-		all := true
+	all := true
+	ended := !e.await(func(done func()) {
+		defer done()
 		for _, f := range found {
 			if f.subject.ReminderID() == "" || f.subject.Message != "" {
 				continue
@@ -59,17 +59,8 @@ func (e *Engine) openMessages(found []entry) bool {
 			}
 			all = false
 		}
-		done <- all
 	})
-	if !handed {
-		return true
-	}
-	select {
-	case all := <-done:
-		return all
-	case <-e.done:
-		return true
-	}
+	return ended || all
 }
 
 // readHistory reads as much of the journal as the wakes that are asked for need; then, where the message of a reminder that

@@ -8,7 +8,6 @@ import (
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/rpc/text"
-	"heartbeat-mcpl/rpc/wire"
 )
 
 // After how long a message whose push was refused, or not answered, is pushed again if nothing else is a reason before.
@@ -27,20 +26,12 @@ type letters struct {
 
 // Remember keeps as whom the agent takes part in the mesh, and returns once that is in the journal.
 func (e *Engine) Remember(agent, pane string) {
-	done := make(chan struct{})
-	handed := e.do(func() {
+	e.await(func(done func()) {
 		if e.store != nil && (e.state().Agent != agent || e.state().Pane != pane) {
 			e.record(&journal.CheckIn{Agent: agent, Pane: pane})
 		}
-		e.then(func(error) { close(done) })
+		e.then(func(error) { done() })
 	})
-	if !handed {
-		return
-	}
-	select {
-	case <-done:
-	case <-e.done:
-	}
 }
 
 // Letters says which messages wait. Call it whenever that changes.
@@ -112,16 +103,13 @@ func (e *Engine) pushLetter(l projection.Letter, last *projection.Attempt) {
 	params.Origin = origin{Source: "mesh", MessageID: l.ID, From: l.From}
 	params.Payload.Content = append(params.Payload.Content, textBlock{"text", text.Letter(l, now, e.o.Zone)})
 	delete(e.letters.held, l.ID)
-	e.flights[f.eventID] = f
-	e.record(&journal.Tell{Message: l.ID, From: l.From, EventID: f.eventID, WrittenAt: l.SentMs, Again: again})
-	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
+	e.send(f, &journal.Tell{Message: l.ID, From: l.From, EventID: f.eventID, WrittenAt: l.SentMs, Again: again}, params)
 }
 
 // letterAnswered takes in what came of a message's push.
 func (e *Engine) letterAnswered(f *flight, v verdict, late bool) {
 	id := f.letter.ID
-	last := e.state().Tried(id)
-	duplicate := last != nil && last.EventID == f.eventID && last.Sent > 1 && v.duplicate()
+	duplicate := v.duplicate(f, e.state().Tried(id))
 	if v.taken || duplicate {
 		delete(e.flights, f.eventID) // a later push under the same id is settled, too
 		e.letterTaken(f.letter, journal.Told{EventID: f.eventID, InferenceID: v.inferenceID, PushedAt: f.due, Late: late, Duplicate: duplicate})
@@ -130,12 +118,11 @@ func (e *Engine) letterAnswered(f *flight, v verdict, late bool) {
 	if _, again := e.flights[f.eventID]; late && again {
 		return // its answer decides
 	}
-	e.o.Log.Info("the host did not take message "+id+": "+v.reason, "event", f.eventID, "code", v.code)
 	e.letters.held[id] = time.Now().Add(letterRefused)
 	if v.noAnswer {
 		e.letters.held[id] = time.Now().Add(letterNoAnswer)
 	}
-	e.record(&journal.Refuse{Message: id, EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
+	e.notTaken(f, "message "+id, v)
 }
 
 // letterTaken records that the host took a message, the first time.

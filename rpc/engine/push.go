@@ -3,6 +3,7 @@ package engine
 import (
 	"time"
 
+	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/text"
@@ -80,6 +81,13 @@ func newParams(f *flight, now int64, tag string) pushParams {
 		p.Tags = append(p.Tags, "heartbeat:overdue")
 	}
 	return p
+}
+
+// send records that a push leaves, and has it leave once that is on disk (SPEC 6.6).
+func (e *Engine) send(f *flight, leaves journal.Body, params pushParams) {
+	e.flights[f.eventID] = f
+	e.record(leaves)
+	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
 }
 
 // push sends one push. The loop calls answered with what came of it.

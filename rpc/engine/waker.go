@@ -7,7 +7,6 @@ import (
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/text"
-	"heartbeat-mcpl/rpc/wire"
 )
 
 const (
@@ -166,10 +165,8 @@ func (e *Engine) sendBeat(f *flight, now int64, fallback bool) {
 	if f.manual {
 		by = e.by
 	}
-	e.flights[f.eventID] = f
-	e.record(&journal.Fire{By: by, EventID: f.eventID, Due: f.due, Manual: f.manual, Silent: f.silent, Fallback: fallback})
-	params := beatParams(f, &e.state().Config, now, fallback, e.o.Zone)
-	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
+	e.send(f, &journal.Fire{By: by, EventID: f.eventID, Due: f.due, Manual: f.manual, Silent: f.silent, Fallback: fallback},
+		beatParams(f, &e.state().Config, now, fallback, e.o.Zone))
 }
 
 // fireReminder pushes a reminder: under the event id that was sent before if nobody answered it, so that the host can
@@ -185,10 +182,7 @@ func (e *Engine) fireReminder(id string, now int64) {
 	if again {
 		f.eventID = r.Attempt.EventID
 	}
-	params := reminderParams(f, r, now, e.o.Zone)
-	e.flights[f.eventID] = f
-	e.record(&journal.Fire{By: journal.ByTimer, ID: id, EventID: f.eventID, Due: f.due, Again: again})
-	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
+	e.send(f, &journal.Fire{By: journal.ByTimer, ID: id, EventID: f.eventID, Due: f.due, Again: again}, reminderParams(f, r, now, e.o.Zone))
 }
 
 // reschedule puts a reminder that changed in the queue anew, whatever came of its last push.
