@@ -1,10 +1,12 @@
 package rpc
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -95,28 +97,42 @@ func TestInitialize(t *testing.T) {
 	}
 }
 
-// benchmarkCalls has a server answer so many calls, which come 32 at once.
+// benchmarkCalls has a server answer so many calls, from a host that sends 32 at once and reads their answers before the next.
 func benchmarkCalls(b *testing.B, tool, arguments string) {
 	call := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":%q,"arguments":%s}}`+"\n", tool, arguments)
+	r, w, err := os.Pipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
 	o := options(b.TempDir())
 	b.ReportAllocs()
 	b.ResetTimer()
-	if err := Serve(b.Context(), &repeated{text: strings.Repeat(call, 32), times: b.N/32 + 1}, io.Discard, o); err != nil {
+	if err := Serve(b.Context(), &inRounds{text: strings.Repeat(call, 32), rounds: b.N/32 + 1, answers: bufio.NewReader(r)}, w, o); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// repeated is a text so many times, each read apart.
-type repeated struct {
-	text  string
-	times int
+// inRounds is a text so many times; what answers its lines is read before it comes again.
+type inRounds struct {
+	text    string
+	rounds  int
+	open    int // lines without an answer
+	answers *bufio.Reader
 }
 
-func (r *repeated) Read(p []byte) (int, error) {
-	if r.times == 0 {
+func (r *inRounds) Read(p []byte) (int, error) {
+	for ; r.open > 0; r.open-- {
+		if _, err := r.answers.ReadSlice('\n'); err != nil {
+			return 0, err
+		}
+	}
+	if r.rounds == 0 {
 		return 0, io.EOF
 	}
-	r.times--
+	r.rounds--
+	r.open = strings.Count(r.text, "\n")
 	return copy(p, r.text), nil
 }
 

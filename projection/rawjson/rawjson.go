@@ -5,7 +5,6 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 )
 
 // Each gives an object's members to f in their order, names given twice included; false where the text is no object. name is
@@ -112,8 +111,11 @@ func skip(text []byte, i int) int {
 		}
 		return i
 	}
-	for i < len(text) && !strings.ContainsRune(",}] \t\r\n", rune(text[i])) {
-		i++
+	for ; i < len(text); i++ {
+		switch text[i] {
+		case ',', '}', ']', ' ', '\t', '\r', '\n':
+			return i
+		}
 	}
 	return i
 }
