@@ -83,11 +83,11 @@ func (o *output) release() {
 	if len(o.queue) > 0 && !o.writing { // to wake the writer costs more than most writes
 		n := o.now(o.queue)
 		o.written(n)
-		if n == len(o.queue) {
-			o.queue = reusable(o.queue)
-		} else {
-			o.queue = o.queue[n:] // no copy: it may be long, and is released again and again while the peer reads slowly
+		rest := o.queue[n:]
+		if room := reusable(o.queue); room != nil { // a long one is not copied: it is released again and again while the peer reads slowly
+			rest = append(room, rest...)
 		}
+		o.queue = rest
 	}
 	if len(o.queue) > 0 {
 		o.begin()
