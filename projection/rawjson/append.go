@@ -45,7 +45,7 @@ func Append(dst []byte, v any) ([]byte, error) {
 		return appendList(dst, v)
 	case []any:
 		return appendList(dst, v)
-	case []*Object:
+	case []Object:
 		return appendList(dst, v)
 	case []string:
 		return appendList(dst, v)

@@ -50,7 +50,7 @@ func (s *Service) checkIn(arguments json.RawMessage) tools.Reply {
 		return refused(err)
 	}
 	a := projection.Agent{ID: args.Agent, Role: args.Role, Repo: args.Repo, Caps: args.Caps, Status: args.Status, TTLMs: args.TTL.Milliseconds(), Home: s.o.Home}
-	data := new(rawjson.Object).PutText("agent_id", a.ID).Put("confirmed", args.Confirm).Put("ttl_seconds", a.TTLMs/1000)
+	data := rawjson.Object{}.PutText("agent_id", a.ID).Put("confirmed", args.Confirm).Put("ttl_seconds", a.TTLMs/1000)
 	if !args.Confirm {
 		return answered("Preview, nothing was announced: "+describe(a)+" would be announced to the mesh, and be stale after "+text.Seconds(a.TTLMs)+
 			" s without a mesh call. Call again with confirm true to check in.", notes, data.Put("stale_at", nil))
@@ -87,8 +87,8 @@ func (s *Service) renews(a *projection.Agent) {
 }
 
 // answered is a reply that carries the notes, below its text and in its data.
-func answered(said string, notes []string, data *rawjson.Object) tools.Reply {
-	data.PutTexts("notes", notes)
+func answered(said string, notes []string, data rawjson.Object) tools.Reply {
+	data = data.PutTexts("notes", notes)
 	return tools.Reply{Text: strings.Join(append([]string{said}, notes...), "\n"), Structured: data.JSON()}
 }
 
@@ -121,21 +121,21 @@ func (s *Service) list(arguments json.RawMessage) tools.Reply {
 	}
 	now := time.Now().UnixMilli()
 	lines := []string{fmt.Sprintf("%d agent(s):", len(all))}
-	entries := []*rawjson.Object{}
+	entries := []rawjson.Object{}
 	for _, a := range all {
 		line := describe(a)
 		if a.Status != "" {
 			line += fmt.Sprintf(" (for %ds)", (now-a.StatusMs)/1000)
 		}
 		lines = append(lines, fmt.Sprintf("%s | seen %ds ago | stale %s", line, max(0, now-a.LastMs)/1000, text.Agent(a.StaleMs(), s.o.Zone)))
-		entries = append(entries, new(rawjson.Object).PutText("agent_id", a.ID).PutText("role", a.Role).PutText("repo", a.Repo).PutTexts("caps", a.Caps).
+		entries = append(entries, rawjson.Object{}.PutText("agent_id", a.ID).PutText("role", a.Role).PutText("repo", a.Repo).PutTexts("caps", a.Caps).
 			PutText("status", a.Status).Put("statusAgeSeconds", max(0, now-a.StatusMs)/1000).Put("checkedInAt", projection.Instant(a.SinceMs)).
 			Put("lastSeen", projection.Instant(a.LastMs)).Put("staleAt", projection.Instant(a.StaleMs())))
 	}
 	if len(all) == 0 {
 		lines = []string{"No agents are here."}
 	}
-	return answered(strings.Join(lines, "\n"), notes, new(rawjson.Object).Put("count", len(all)).Put("agents", entries))
+	return answered(strings.Join(lines, "\n"), notes, rawjson.Object{}.Put("count", len(all)).Put("agents", entries))
 }
 
 func (s *Service) send(arguments json.RawMessage) tools.Reply {
@@ -155,7 +155,7 @@ func (s *Service) send(arguments json.RawMessage) tools.Reply {
 	if len(to) == 0 {
 		return refused(fmt.Errorf("nobody was written to: no agent %s is here. %s", text.Quote(args.To), nearest(args.To, all)))
 	}
-	data := new(rawjson.Object).Put("to", to).Put("confirmed", args.Confirm)
+	data := rawjson.Object{}.Put("to", to).Put("confirmed", args.Confirm)
 	if !args.Confirm {
 		return answered(fmt.Sprintf("Preview, nothing was sent: %s would get %s. Call again with confirm true to send it.", strings.Join(to, ", "), text.Quote(text.Cut(args.Message, 200))), notes, data.Put("id", nil))
 	}
@@ -224,10 +224,10 @@ func (s *Service) inbox(arguments json.RawMessage) tools.Reply {
 	}
 	now := time.Now().UnixMilli()
 	lines := []string{fmt.Sprintf("%d message(s) wait:", len(unread))}
-	messages := []*rawjson.Object{}
+	messages := []rawjson.Object{}
 	for _, l := range unread[:min(limit, len(unread))] {
 		lines = append(lines, text.Letter(l, now, s.o.Zone))
-		messages = append(messages, new(rawjson.Object).PutText("id", l.ID).PutText("from", l.From).PutText("text", l.Text).Put("sentAt", projection.Instant(l.SentMs)))
+		messages = append(messages, rawjson.Object{}.PutText("id", l.ID).PutText("from", l.From).PutText("text", l.Text).Put("sentAt", projection.Instant(l.SentMs)))
 	}
 	switch {
 	case len(unread) == 0:
@@ -237,7 +237,7 @@ func (s *Service) inbox(arguments json.RawMessage) tools.Reply {
 	default:
 		lines = append(lines, "Acknowledge them with agent_ack.")
 	}
-	return answered(strings.Join(lines, "\n"), notes, new(rawjson.Object).Put("messages", messages).Put("waiting", len(unread)))
+	return answered(strings.Join(lines, "\n"), notes, rawjson.Object{}.Put("messages", messages).Put("waiting", len(unread)))
 }
 
 func (s *Service) acknowledge(arguments json.RawMessage) tools.Reply {
@@ -259,5 +259,5 @@ func (s *Service) acknowledge(arguments json.RawMessage) tools.Reply {
 	if n < len(ids) {
 		notes = append(notes, "The others do not wait: they were acknowledged before, or never came.")
 	}
-	return answered(fmt.Sprintf("Acknowledged %d of %d.", n, len(ids)), notes, new(rawjson.Object).Put("acknowledged", n))
+	return answered(fmt.Sprintf("Acknowledged %d of %d.", n, len(ids)), notes, rawjson.Object{}.Put("acknowledged", n))
 }

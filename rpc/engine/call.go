@@ -19,7 +19,7 @@ import (
 // reply is a [tools.Reply] in the making.
 type reply struct {
 	text     string
-	data     *rawjson.Object
+	data     rawjson.Object
 	document any      // in place of text, data and notes: one JSON document, for hosts that poll
 	notes    []string // sentences below the text
 	isError  bool
@@ -185,7 +185,7 @@ func finish(r reply, notes []string, saved error, journalled bool) tools.Reply {
 	}
 	if r.data != nil {
 		if r.saves {
-			r.data.Put("saved", saved == nil && (journalled || !r.changed))
+			r.data = r.data.Put("saved", saved == nil && (journalled || !r.changed))
 		}
 		reply.Structured = r.data.PutTexts("notes", notes).JSON()
 	}
@@ -238,7 +238,7 @@ func (e *Engine) change(change projection.Change, notes []string) reply {
 		e.record(event)
 	}
 	r := e.statusReply(said, notes)
-	r.data.Put("changed", event != nil)
+	r.data = r.data.Put("changed", event != nil)
 	r.changed, r.saves = event != nil, true
 	return r
 }
@@ -258,7 +258,7 @@ func (e *Engine) command(arguments json.RawMessage) reply {
 	switch c.Verb {
 	case command.Status:
 		r := e.statusReply("", notes)
-		r.data.Put("changed", false)
+		r.data = r.data.Put("changed", false)
 		r.saves = true
 		return r
 	case command.Every:
@@ -294,7 +294,7 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	}
 	e.fireBeat(e.now(), e.now(), true)
 	r := e.statusReply("Heartbeat fired. ", notes)
-	r.data.Put("fired", true)
+	r.data = r.data.Put("fired", true)
 	r.changed = true
 	return r
 }
@@ -375,7 +375,7 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 	}
 	var said strings.Builder
 	fmt.Fprintf(&said, "%d reminder(s):", state.Len())
-	var entries []*rawjson.Object
+	var entries []rawjson.Object
 	last := after
 	state.Soonest(after, func(r *projection.Reminder) bool {
 		if len(entries) == args.Limit || said.Len() > mostListed {
@@ -396,9 +396,9 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 	return reply{text: said.String(), data: listData(state.Len(), more, entries, why), notes: append(notes, e.unpushable()...)}
 }
 
-func listData(count, more int, entries []*rawjson.Object, waiting string) *rawjson.Object {
-	data := new(rawjson.Object).Put("count", count).Put("more", more)
-	return data.Put("reminders", append([]*rawjson.Object{}, entries...)).PutTextOrNull("waiting", waiting)
+func listData(count, more int, entries []rawjson.Object, waiting string) rawjson.Object {
+	data := rawjson.Object{}.Put("count", count).Put("more", more)
+	return data.Put("reminders", append([]rawjson.Object{}, entries...)).PutTextOrNull("waiting", waiting)
 }
 
 // waiting is why due reminders wait, empty where none does.
@@ -448,7 +448,7 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 	remaining := e.state().Len()
 	return reply{
 		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", id, remaining),
-		data:    new(rawjson.Object).PutText("id", id).Put("cancelled", true).Put("remaining", remaining),
+		data:    rawjson.Object{}.PutText("id", id).Put("cancelled", true).Put("remaining", remaining),
 		notes:   notes,
 		changed: true,
 		saves:   true,
@@ -494,7 +494,7 @@ func (e *Engine) statusReply(before string, notes []string) reply {
 	return reply{text: before + s.String(), data: statusData(s, active), notes: notes}
 }
 
-func statusData(s text.Status, active bool) *rawjson.Object {
+func statusData(s text.Status, active bool) rawjson.Object {
 	status, delivery := "active", "ok"
 	nextIn, nextAt := null, null
 	if active {
@@ -508,7 +508,7 @@ func statusData(s text.Status, active bool) *rawjson.Object {
 	if s.Blocked != "" {
 		delivery = "blocked"
 	}
-	return new(rawjson.Object).PutText("status", status).PutText("deliveryMode", s.Config.Mode).
+	return rawjson.Object{}.PutText("status", status).PutText("deliveryMode", s.Config.Mode).
 		PutJSON("intervalSeconds", projection.Length(s.Config.IntervalMs).AppendJSON).PutJSON("nextInSeconds", nextIn).PutJSON("nextAt", nextAt).
 		PutTextOrNull("activeHours", s.Config.Active).PutText("message", s.Config.Message).Put("reminders", s.Reminders).
 		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).
@@ -517,7 +517,7 @@ func statusData(s text.Status, active bool) *rawjson.Object {
 
 func null(dst []byte) []byte { return append(dst, "null"...) }
 
-func reminderData(r *projection.Reminder) *rawjson.Object {
+func reminderData(r *projection.Reminder) rawjson.Object {
 	every := null
 	if r.EveryMs > 0 {
 		every = projection.Length(r.EveryMs).AppendJSON
@@ -527,14 +527,14 @@ func reminderData(r *projection.Reminder) *rawjson.Object {
 	if d.Left > 0 {
 		left = d.Left
 	}
-	return new(rawjson.Object).PutText("id", r.ID).PutText("message", r.Message).PutJSON("createdAt", projection.Moment(r.CreatedAt).AppendJSON).
+	return rawjson.Object{}.PutText("id", r.ID).PutText("message", r.Message).PutJSON("createdAt", projection.Moment(r.CreatedAt).AppendJSON).
 		PutJSON("fireAt", projection.Moment(r.FireAt).AppendJSON).PutJSON("everySeconds", every).PutTextOrNull("cron", d.Cron).
 		PutJSON("until", projection.Instant(d.Until).AppendJSON).Put("remaining", left)
 }
 
 func refusalData(r *projection.Reminder) any {
 	if a := r.Attempt; a != nil && a.Outcome != projection.Pending {
-		return new(rawjson.Object).PutText("reason", a.Reason).Put("at", projection.Moment(a.At))
+		return rawjson.Object{}.PutText("reason", a.Reason).Put("at", projection.Moment(a.At))
 	}
 	return nil
 }

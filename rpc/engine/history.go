@@ -127,8 +127,8 @@ func historyText(found []entry, more bool, args tools.HistoryArgs, zone *time.Lo
 	return strings.Join(lines, "\n")
 }
 
-func historyData(found []entry, more bool) *rawjson.Object {
-	wakes := []*rawjson.Object{}
+func historyData(found []entry, more bool) rawjson.Object {
+	wakes := []rawjson.Object{}
 	for _, f := range found {
 		w := f.wake
 		var sent projection.Instant
@@ -139,9 +139,9 @@ func historyData(found []entry, more bool) *rawjson.Object {
 		if ms, ok := w.LateMs(); ok {
 			late = ms
 		}
-		wakes = append(wakes, new(rawjson.Object).PutTextOrNull("reminderId", f.subject.ReminderID()).PutTextOrNull("message", text.Cut(f.subject.Message, 1000)).
+		wakes = append(wakes, rawjson.Object{}.PutTextOrNull("reminderId", f.subject.ReminderID()).PutTextOrNull("message", text.Cut(f.subject.Message, 1000)).
 			PutText("result", string(w.Result)).Put("due", w.Due).Put("sentAt", sent).Put("takenAt", w.TakenAt).Put("lateMs", late).
 			Put("pushes", len(w.Pushes)).PutTextOrNull("reason", w.Why()).PutTextOrNull("inferenceId", w.InferenceID).Put("manual", w.Manual).PutTextOrNull("from", w.From))
 	}
-	return new(rawjson.Object).Put("count", len(wakes)).Put("more", more).Put("wakes", wakes)
+	return rawjson.Object{}.Put("count", len(wakes)).Put("more", more).Put("wakes", wakes)
 }

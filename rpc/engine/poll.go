@@ -47,7 +47,7 @@ func documented(r reply, saved error) tools.Reply {
 		shown = ack
 	}
 	if status, ok := shown.(feedStatus); ok {
-		return tools.Reply{Text: string(status), Structured: new(rawjson.Object).PutText("status", string(status)).JSON()}
+		return tools.Reply{Text: string(status), Structured: rawjson.Object{}.PutText("status", string(status)).JSON()}
 	}
 	data, err := rawjson.Append(nil, shown)
 	if err != nil {
@@ -55,7 +55,7 @@ func documented(r reply, saved error) tools.Reply {
 	}
 	structured := json.RawMessage(data)
 	if _, ok := shown.([]polledEvent); ok {
-		structured = new(rawjson.Object).Put("events", structured).JSON()
+		structured = rawjson.Object{}.Put("events", structured).JSON()
 	}
 	return tools.Reply{Text: string(data), Structured: structured}
 }
@@ -254,8 +254,8 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 	if due, active := e.dueBeat(); active {
 		nextBeat = projection.Moment(due)
 	}
-	beat := new(rawjson.Object).Put("interval_seconds", projection.Length(config.IntervalMs)).Put("paused", config.Paused).Put("next_at", nextBeat)
-	next, waiting := []*rawjson.Object{}, 0
+	beat := rawjson.Object{}.Put("interval_seconds", projection.Length(config.IntervalMs)).Put("paused", config.Paused).Put("next_at", nextBeat)
+	next, waiting := []rawjson.Object{}, 0
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		if r.FireAt <= now {
 			waiting++
@@ -265,11 +265,11 @@ func (e *Engine) context(arguments json.RawMessage) reply {
 			if r.EveryMs > 0 {
 				every = projection.Length(r.EveryMs)
 			}
-			next = append(next, new(rawjson.Object).PutText("id", r.ID).PutText("title", titleOf(r)).Put("at", projection.Moment(r.FireAt)).Put("repeats_every_seconds", every))
+			next = append(next, rawjson.Object{}.PutText("id", r.ID).PutText("title", titleOf(r)).Put("at", projection.Moment(r.FireAt)).Put("repeats_every_seconds", every))
 		}
 		return r.FireAt <= now || len(next) < 3
 	})
-	return reply{document: new(rawjson.Object).Put("available", true).PutText("now", text.Agent(now, e.o.Zone)).Put("time_zone", e.o.Zone.String()).
+	return reply{document: rawjson.Object{}.Put("available", true).PutText("now", text.Agent(now, e.o.Zone)).Put("time_zone", e.o.Zone.String()).
 		Put("heartbeat", beat).Put("reminders", e.state().Len()).Put("waiting", waiting).Put("next", next).PutTexts("notes", e.sentences())}
 }
 
