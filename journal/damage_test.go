@@ -803,7 +803,7 @@ func TestAddIsOneFlatMapOnDisk(t *testing.T) {
 	want := &Add{ID: "r", Message: "m", FireAt: 7, Details: Details{
 		Title: "t", Severity: "high", URL: "u", Cron: "c", Zone: "z", Until: 8, Left: 9, Extra: json.RawMessage(`{}`),
 	}}
-	raw, err := encodeBody(want)
+	raw, err := appendBody(nil, want)
 	if err != nil {
 		t.Fatal(err)
 	}

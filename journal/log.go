@@ -51,6 +51,7 @@ type Log struct {
 	size    int64       // acknowledged bytes in it
 	file    os.FileInfo // which file that is
 	attempt []byte      // the frames of the append that failed last
+	batch   wal.Batch   // of the append at work
 	appends int
 }
 
@@ -190,11 +191,11 @@ func (l *Log) append(events []Event) error {
 		l.drop()
 		return err
 	}
-	batch, tail, size, err := l.batch(events)
+	tail, size, err := l.encode(events)
 	if err != nil {
 		return err
 	}
-	if err = l.w.WriteBatch(batch); err == nil && tail != l.tail {
+	if err = l.w.WriteBatch(&l.batch); err == nil && tail != l.tail {
 		err = SyncDir(l.dir) // the library does not make a new segment's name durable
 	}
 	var file os.FileInfo
@@ -208,18 +209,18 @@ func (l *Log) append(events []Event) error {
 	}
 	l.last, l.tail, l.size, l.file = events[len(events)-1].Index, tail, size, file
 	if l.attempt = l.attempt[:0]; cap(l.attempt) > mostKeptBuffer {
-		l.attempt = nil
+		l.attempt, l.batch = nil, wal.Batch{}
 	}
 	return nil
 }
 
-// mostKeptBuffer is how much memory for frames is kept from one append to the next.
+// mostKeptBuffer is how much memory for frames, and as much for the batch, is kept from one append to the next.
 const mostKeptBuffer = 1 << 20
 
-// batch encodes the events, and foretells the segment and its size after them: the library begins a new segment behind the
-// record that fills one.
-func (l *Log) batch(events []Event) (batch *wal.Batch, tail uint64, size int64, err error) {
-	batch = new(wal.Batch)
+// encode makes the batch of the events, and foretells the segment and its size after them: the library begins a new segment behind
+// the record that fills one.
+func (l *Log) encode(events []Event) (tail uint64, size int64, err error) {
+	l.batch.Clear()
 	tail, size = l.tail, l.size
 	if size > int64(l.o.SegmentSize) { // filled under a larger limit: the library begins a new one before it writes
 		tail, size = l.last+1, 0
@@ -228,12 +229,12 @@ func (l *Log) batch(events []Event) (batch *wal.Batch, tail uint64, size int64, 
 	l.attempt = l.attempt[:0]
 	for i, e := range events {
 		if want := l.last + 1 + uint64(i); e.Index != want {
-			return nil, 0, 0, fmt.Errorf("event %d in place of %d", e.Index, want)
+			return 0, 0, fmt.Errorf("event %d in place of %d", e.Index, want)
 		}
 		if record, err = appendRecord(record[:0], l.id, e); err != nil {
-			return nil, 0, 0, err
+			return 0, 0, err
 		}
-		batch.Write(e.Index, record)
+		l.batch.Write(e.Index, record)
 		before := len(l.attempt)
 		l.attempt = append(binary.AppendUvarint(l.attempt, uint64(len(record))), record...)
 		size += int64(len(l.attempt) - before)
@@ -241,7 +242,7 @@ func (l *Log) batch(events []Event) (batch *wal.Batch, tail uint64, size int64, 
 			tail, size = e.Index+1, 0
 		}
 	}
-	return batch, tail, size, nil
+	return tail, size, nil
 }
 
 // unchanged makes sure that the segment that is written to is as it was left.

@@ -78,39 +78,45 @@ func checksum(id ID, kind Kind, covered []byte) uint32 {
 	return crc32.Update(seed, castagnoli, covered)
 }
 
-var encoders = sync.Pool{New: func() any { return msgpack.NewEncoder(nil) }}
+// bodyEncoder encodes bodies, one after the other.
+type bodyEncoder struct {
+	enc *msgpack.Encoder
+	buf bytes.Buffer
+}
 
-// encodeBody is a body as it is stored.
-func encodeBody(b Body) ([]byte, error) {
-	enc := encoders.Get().(*msgpack.Encoder)
-	defer encoders.Put(enc)
-	var buf bytes.Buffer
-	enc.Reset(&buf)
-	enc.UseCompactInts(true) // Reset turns it off
-	if err := enc.Encode(b); err != nil {
-		return nil, fmt.Errorf("encode a %s event: %w", b.Kind(), err)
+var bodyEncoders = sync.Pool{New: func() any { return &bodyEncoder{enc: msgpack.NewEncoder(nil)} }}
+
+// appendBody adds a body as it is stored.
+func appendBody(dst []byte, b Body) ([]byte, error) {
+	e := bodyEncoders.Get().(*bodyEncoder)
+	defer bodyEncoders.Put(e)
+	e.buf.Reset()
+	e.enc.Reset(&e.buf)
+	e.enc.UseCompactInts(true) // Reset turns it off
+	if err := e.enc.Encode(b); err != nil {
+		return dst, fmt.Errorf("encode a %s event: %w", b.Kind(), err)
 	}
-	return buf.Bytes(), nil
+	return append(dst, e.buf.Bytes()...), nil
 }
 
 // appendRecord adds the event's record, without the length before it.
 func appendRecord(dst []byte, id ID, e Event) ([]byte, error) {
-	body := e.Raw
-	if body == nil {
-		var err error
-		if body, err = encodeBody(e.Body); err != nil {
-			return dst, err
-		}
-	}
-	if len(body) > MaxBody {
-		return dst, fmt.Errorf("a %s event of %d bytes is too large: at most %d", e.Kind, len(body), MaxBody)
-	}
 	start := len(dst)
 	dst = append(dst, recordMagic, 0, 0, 0, 0)
 	dst = binary.LittleEndian.AppendUint64(dst, e.Index)
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Time))
 	dst = append(dst, byte(e.Kind))
-	dst = append(dst, body...)
+	if e.Raw != nil {
+		dst = append(dst, e.Raw...)
+	} else {
+		var err error
+		if dst, err = appendBody(dst, e.Body); err != nil {
+			return dst, err
+		}
+	}
+	if body := len(dst) - start - headerSize; body > MaxBody {
+		return dst, fmt.Errorf("a %s event of %d bytes is too large: at most %d", e.Kind, body, MaxBody)
+	}
 	binary.LittleEndian.PutUint32(dst[start+1:], checksum(id, e.Kind, dst[start+offsetIndex:]))
 	return dst, nil
 }

@@ -233,6 +233,9 @@ func (e *Engine) rebuildQueue() {
 
 // retryRefused lets what was refused or not answered go out again.
 func (e *Engine) retryRefused() {
+	if len(e.refused) == 0 {
+		return
+	}
 	ids := e.refused
 	e.refused = map[string]struct{}{}
 	for id := range ids {

@@ -341,7 +341,7 @@ func read(tool string, arguments json.RawMessage) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &call{tool: Find(tool)}
+	c := &call{tool: Find(tool), values: make([]member, 0, len(members))}
 	var unknown, ignored []member
 	for _, m := range members {
 		if m.differing {
