@@ -40,11 +40,15 @@ const (
 type NATS struct {
 	log *slog.Logger
 	url string // without credentials, for messages
-	nc  *nats.Conn
-	js  jetstream.JetStream
+
+	tried  chan struct{} // closed when the first attempt to connect has ended; what is below is there then
+	nc     *nats.Conn    // nil: broken
+	js     jetstream.JetStream
+	broken error // no attempt can ever succeed
 
 	ready   atomic.Bool // the bucket and the stream are there
 	mu      sync.Mutex
+	closed  bool
 	bucket  jetstream.KeyValue
 	agent   string            // that is followed
 	letters map[string]handed // its, by id
@@ -56,23 +60,46 @@ type handed struct {
 	msg    jetstream.Msg
 }
 
-// NewNATS begins to connect to a server, which may be away. Credentials and TLS come in the URL or, as the NATS tools read
+// NewNATS begins to connect to a server, which may be away, and waits for nothing. Credentials and TLS come in the URL or, as the NATS tools read
 // them, in NATS_CREDS, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY.
 func NewNATS(server string, log *slog.Logger) (*NATS, error) {
 	if err := CheckNATS(server); err != nil {
 		return nil, err
 	}
-	n := &NATS{log: log, url: redact(server), letters: map[string]handed{}}
-	options := append(credentials(), nats.Name("heartbeat-mcpl"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+	n := &NATS{log: log, url: redact(server), tried: make(chan struct{}), letters: map[string]handed{}}
+	options := nats.GetDefaultOptions()
+	options.Url = server
+	for _, set := range append(credentials(), nats.Name("heartbeat-mcpl"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(natsRetry), nats.Timeout(natsLimit),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("the mesh at "+n.url+" is away", "err", err) }),
-		nats.ReconnectHandler(func(*nats.Conn) { log.Info("the mesh at " + n.url + " is back") }))
-	var err error
-	if n.nc, err = nats.Connect(server, options...); err != nil {
-		return nil, fmt.Errorf("connect to the mesh at %s: %w", n.url, err)
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("the mesh at " + n.url + " is back") })) {
+		if err := set(&options); err != nil {
+			return nil, fmt.Errorf("connect to the mesh at %s: %w", n.url, err)
+		}
 	}
-	n.js, err = jetstream.New(n.nc)
-	return n, err
+	go n.connect(options)
+	return n, nil
+}
+
+// connect ends with the first attempt, which an address that takes connections and says nothing makes long; the library tries again.
+func (n *NATS) connect(options nats.Options) {
+	nc, err := options.Connect()
+	if err == nil {
+		n.nc = nc
+		n.js, err = jetstream.New(nc)
+	}
+	if err != nil {
+		n.broken = fmt.Errorf("connect to the mesh at %s: %w", n.url, err)
+		n.log.Warn(n.broken.Error())
+	} else if !nc.IsConnected() {
+		n.log.Warn("the mesh at " + n.url + " is away; it is tried again every second")
+	}
+	close(n.tried)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed && nc != nil {
+		nc.Close()
+	}
 }
 
 // CheckNATS says what is wrong with a server's address; it does not try it.
@@ -123,8 +150,12 @@ func within() (context.Context, context.CancelFunc) {
 
 // reach makes sure that the server is there and that the bucket and the stream are.
 func (n *NATS) reach(ctx context.Context) (jetstream.KeyValue, error) {
-	if !n.nc.IsConnected() {
-		return nil, n.away()
+	select {
+	case <-n.tried:
+	case <-ctx.Done():
+	}
+	if err := n.connected(); err != nil {
+		return nil, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -147,6 +178,22 @@ func (n *NATS) reach(ctx context.Context) (jetstream.KeyValue, error) {
 	n.bucket = bucket
 	n.ready.Store(true)
 	return bucket, nil
+}
+
+// connected is nil while the server can be asked.
+func (n *NATS) connected() error {
+	select {
+	case <-n.tried:
+	default:
+		return n.away()
+	}
+	if n.broken != nil {
+		return n.broken
+	}
+	if !n.nc.IsConnected() {
+		return n.away()
+	}
+	return nil
 }
 
 func (n *NATS) away() error { return fmt.Errorf("NATS at %s is away", n.url) }
@@ -334,8 +381,8 @@ func (n *NATS) waiting(ctx context.Context, agent string) (int, error) {
 
 // Inbox is [Mesh.Inbox]: of the agent that is followed.
 func (n *NATS) Inbox(string) ([]projection.Letter, error) {
-	if !n.nc.IsConnected() {
-		return nil, n.away()
+	if err := n.connected(); err != nil {
+		return nil, err
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -431,6 +478,15 @@ func (n *NATS) consume(agent string, changed func()) (jetstream.ConsumeContext, 
 
 // Close is [Mesh.Close].
 func (n *NATS) Close() error {
-	n.nc.Close()
+	n.mu.Lock()
+	n.closed = true
+	n.mu.Unlock()
+	select {
+	case <-n.tried:
+		if n.nc != nil {
+			n.nc.Close()
+		}
+	default: // what connects closes
+	}
 	return nil
 }

@@ -38,7 +38,7 @@ func joined(t *testing.T, url string) *NATS {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = n.Close() })
-	eventually(t, "connect", func() bool { return n.nc.IsConnected() })
+	eventually(t, "connect", func() bool { return n.connected() == nil })
 	return n
 }
 
@@ -263,4 +263,33 @@ func TestNATSThatIsAwayIsSaid(t *testing.T) {
 	if _, err := NewNATS("http://127.0.0.1", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "is no NATS address") {
 		t.Errorf("%v", err)
 	}
+}
+
+func TestAServerThatTakesConnectionsAndSaysNothingHoldsNothingUp(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := NewNATS("nats://"+silent.Addr().String(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-n.tried:
+		t.Error("the attempt to connect was waited for")
+	default:
+	}
+	if _, err := n.Inbox("a"); err == nil || err.Error() != n.away().Error() {
+		t.Errorf("meanwhile a call that waits for nothing says %v, want %v", err, n.away())
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = held.Close(), silent.Close()
+	<-n.tried
+	eventually(t, "the connection is given up", func() bool { return n.nc == nil || n.nc.IsClosed() })
 }
