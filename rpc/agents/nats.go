@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -48,7 +49,6 @@ type NATS struct {
 
 	ready   atomic.Bool // the bucket and the stream are there
 	mu      sync.Mutex
-	closed  bool
 	bucket  jetstream.KeyValue
 	agent   string            // that is followed
 	letters map[string]handed // its, by id
@@ -60,15 +60,16 @@ type handed struct {
 	msg    jetstream.Msg
 }
 
-// NewNATS begins to connect to a server, which may be away, and waits for nothing. Credentials and TLS come in the URL or, as the NATS tools read
-// them, in NATS_CREDS, NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY.
+// NewNATS begins to connect to a server, or to one of several whose addresses are separated by commas. They may be away: nothing is
+// waited for. Credentials and TLS come in the URL or, as the NATS tools read them, in NATS_CREDS, NATS_USER, NATS_PASSWORD,
+// NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY.
 func NewNATS(server string, log *slog.Logger) (*NATS, error) {
 	if err := CheckNATS(server); err != nil {
 		return nil, err
 	}
 	n := &NATS{log: log, url: redact(server), tried: make(chan struct{}), letters: map[string]handed{}}
 	options := nats.GetDefaultOptions()
-	options.Url = server
+	options.Servers = strings.FieldsFunc(server, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) // as nats.Connect has it
 	for _, set := range append(credentials(), nats.Name("heartbeat-mcpl"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(natsRetry), nats.Timeout(natsLimit),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("the mesh at "+n.url+" is away", "err", err) }),
@@ -95,11 +96,6 @@ func (n *NATS) connect(options nats.Options) {
 		n.log.Warn("the mesh at " + n.url + " is away; it is tried again every second")
 	}
 	close(n.tried)
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed && nc != nil {
-		nc.Close()
-	}
 }
 
 // CheckNATS says what is wrong with a server's address; it does not try it.
@@ -478,15 +474,17 @@ func (n *NATS) consume(agent string, changed func()) (jetstream.ConsumeContext, 
 
 // Close is [Mesh.Close].
 func (n *NATS) Close() error {
-	n.mu.Lock()
-	n.closed = true
-	n.mu.Unlock()
-	select {
-	case <-n.tried:
+	end := func() {
+		<-n.tried
 		if n.nc != nil {
 			n.nc.Close()
 		}
-	default: // what connects closes
+	}
+	select {
+	case <-n.tried:
+		end()
+	default:
+		go end() // the first attempt is not waited for
 	}
 	return nil
 }

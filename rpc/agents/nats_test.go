@@ -265,6 +265,11 @@ func TestNATSThatIsAwayIsSaid(t *testing.T) {
 	}
 }
 
+func TestOneOfSeveralAddressesIsEnough(t *testing.T) {
+	s := natsServer(t, t.TempDir(), -1)
+	joined(t, "nats://127.0.0.1:1,"+s.ClientURL())
+}
+
 func TestAServerThatTakesConnectionsAndSaysNothingHoldsNothingUp(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
