@@ -13,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -64,12 +63,15 @@ type handed struct {
 // waited for. Credentials and TLS come in the URL or, as the NATS tools read them, in NATS_CREDS, NATS_USER, NATS_PASSWORD,
 // NATS_TOKEN, NATS_CA, NATS_CERT and NATS_KEY.
 func NewNATS(server string, log *slog.Logger) (*NATS, error) {
-	if err := CheckNATS(server); err != nil {
+	servers, err := parseNATS(server)
+	if err != nil {
 		return nil, err
 	}
-	n := &NATS{log: log, url: redact(server), tried: make(chan struct{}), letters: map[string]handed{}}
+	n := &NATS{log: log, url: redact(servers), tried: make(chan struct{}), letters: map[string]handed{}}
 	options := nats.GetDefaultOptions()
-	options.Servers = strings.FieldsFunc(server, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) // as nats.Connect has it
+	for _, u := range servers {
+		options.Servers = append(options.Servers, u.String())
+	}
 	for _, set := range append(credentials(), nats.Name("heartbeat-mcpl"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(natsRetry), nats.Timeout(natsLimit),
 		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("the mesh at "+n.url+" is away", "err", err) }),
@@ -98,22 +100,52 @@ func (n *NATS) connect(options nats.Options) {
 	close(n.tried)
 }
 
-// CheckNATS says what is wrong with a server's address; it does not try it.
+// CheckNATS says what is wrong with a server's address, or with one of several that are separated by commas; it tries none.
 func CheckNATS(server string) error {
-	u, err := url.Parse(server)
-	if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
-		return fmt.Errorf("HEARTBEAT_MESH_URL %q is no NATS address: give nats://HOST:PORT or tls://HOST:PORT", redact(server))
-	}
-	return nil
+	_, err := parseNATS(server)
+	return err
 }
 
-func redact(server string) string {
-	u, err := url.Parse(server)
-	if err != nil || u.User == nil {
-		return server
+// parseNATS takes addresses apart where the NATS tools do. As there, the scheme may be left out after the first.
+func parseNATS(server string) ([]*url.URL, error) {
+	var servers []*url.URL
+	for _, address := range strings.Split(server, ",") {
+		address = strings.TrimSpace(address)
+		if address == "" {
+			continue
+		}
+		if len(servers) > 0 && !strings.Contains(address, "://") {
+			address = "nats://" + address
+		}
+		u, err := url.Parse(address)
+		if err != nil || u.Host == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return nil, noNATS(server)
+		}
+		servers = append(servers, u)
 	}
-	u.User = nil
-	return u.String()
+	if len(servers) == 0 {
+		return nil, noNATS(server)
+	}
+	return servers, nil
+}
+
+// noNATS quotes what cannot be parsed, but nothing of it that may be a password.
+func noNATS(server string) error {
+	if at := strings.LastIndexByte(server, '@'); at >= 0 {
+		server = "..." + server[at:]
+	}
+	return fmt.Errorf("HEARTBEAT_MESH_URL %q is no NATS address: give nats://HOST:PORT or tls://HOST:PORT, several with commas between", server)
+}
+
+// redact gives addresses without credentials.
+func redact(servers []*url.URL) string {
+	shown := make([]string, len(servers))
+	for i, u := range servers {
+		without := *u
+		without.User = nil
+		shown[i] = without.String()
+	}
+	return strings.Join(shown, ",")
 }
 
 func credentials() []nats.Option {

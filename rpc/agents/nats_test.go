@@ -270,6 +270,29 @@ func TestOneOfSeveralAddressesIsEnough(t *testing.T) {
 	joined(t, "nats://127.0.0.1:1,"+s.ClientURL())
 }
 
+func TestNoPasswordOfAnAddressIsShown(t *testing.T) {
+	for server, want := range map[string]string{
+		"nats://u:secret@a:4222":                       "nats://a:4222",
+		"nats://a:4222,nats://u:secret@b:4222":         "nats://a:4222,nats://b:4222",
+		"nats://u:secret@a:4222, tls://secret@b:4222,": "nats://a:4222,tls://b:4222",
+		"nats://a:4222,u:secret@b:4222,c":              "nats://a:4222,nats://b:4222,nats://c",
+		"nats://u:secret%@a:4222":                      "\"...@a:4222\" is no NATS address",
+		"nats://a:4222,http://u:secret@b:4222":         "\"...@b:4222\" is no NATS address",
+		"nats://u:se,cret@a:4222":                      "\"...@a:4222\" is no NATS address",
+		"a:4222":                                       "\"a:4222\" is no NATS address",
+		" , ":                                          "\" , \" is no NATS address",
+	} {
+		servers, err := parseNATS(server)
+		got := redact(servers)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) || strings.Contains(got, "cret") {
+			t.Errorf("%s: %q, want %q", server, got, want)
+		}
+	}
+}
+
 func TestAServerThatTakesConnectionsAndSaysNothingHoldsNothingUp(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
