@@ -95,6 +95,7 @@ type Engine struct {
 	policyAt    time.Time                // when to say that no policy came; zero: never
 
 	by     journal.Source    // who makes the call that is being answered
+	told   told              // beside the loop, since its last turn
 	peeked *projection.State // in place of the store's, for a reply of a server that waits for the journal
 }
 
@@ -207,6 +208,7 @@ func (e *Engine) rest(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	e.working.Lock()
+	e.told = told{}
 	if handed != nil {
 		e.takeOver(handed)
 	}

@@ -178,6 +178,7 @@ func (r *rig) events(kinds ...journal.Kind) []journal.Event {
 // fakeHost keeps the pushes for the test to answer.
 type fakeHost struct {
 	reads  atomic.Uint64
+	one    atomic.Bool // all calls come in one read
 	mu     sync.Mutex
 	all    []*fakePush
 	answer func(*fakePush) // answers at once; nil: the test does
@@ -205,8 +206,13 @@ func (h *fakeHost) Call(_ string, params any, limit time.Duration, answer func(w
 
 func (h *fakeHost) Backlog() int64 { return 0 }
 
-// Reads says that each call came alone.
-func (h *fakeHost) Reads() uint64 { return h.reads.Add(1) }
+// Reads says that each call came alone, or none did.
+func (h *fakeHost) Reads() uint64 {
+	if h.one.Load() {
+		return h.reads.Load()
+	}
+	return h.reads.Add(1)
+}
 
 func (h *fakeHost) answerWith(f func(*fakePush)) {
 	h.mu.Lock()
@@ -1090,5 +1096,37 @@ func TestReadsKeepTheOrderOfCalls(t *testing.T) {
 		if r.e.Call("heartbeat_status", nil, func(tools.Reply) { t.Error("answered out of a closed journal") }) {
 			t.Error("a call was taken after the end")
 		}
+	})
+}
+
+// TestCallsOfOneReadShareAReply only while nothing can have changed it.
+func TestCallsOfOneReadShareAReply(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.pass(time.Second)
+		r.host.one.Store(true)
+		first := r.call("heartbeat_status", "")
+		shared := func(arguments string) bool {
+			return &r.call("heartbeat_status", arguments).Structured[0] == &first.Structured[0]
+		}
+		if !shared("") {
+			t.Error("the same call is answered anew")
+		}
+		if shared(`{"verbose":true}`) {
+			t.Error("another call got the reply")
+		}
+		r.says("reminder_list", "No reminders set")
+		r.says("heartbeat_status", "reminders=0")
+		r.add(`{"message":"m","inSeconds":60}`)
+		r.says("heartbeat_status", "reminders=1")
+		r.policy(`{"effectiveCapabilities":[]}`)
+		r.says("heartbeat_status", "delivery=BLOCKED")
+		before := field[float64](t, r.call("heartbeat_status", ""), "nextInSeconds")
+		r.pass(time.Millisecond)
+		if after := field[float64](t, r.call("heartbeat_status", ""), "nextInSeconds"); after >= before {
+			t.Errorf("a millisecond later %v s are left, before it were %v", after, before)
+		}
+		r.write("config.json", `{"intervalSeconds":120,"paused":false}`)
+		r.host.one.Store(false)
+		r.says("heartbeat_status", "interval=120s")
 	})
 }
