@@ -29,6 +29,7 @@ type Mesh struct {
 
 	mu    sync.Mutex
 	state *projection.Mesh
+	id    journal.ID // of the journal that state was read from
 	stop  chan struct{}
 	seen  string // how the folder looked when it was last read to its end
 	said  string // of damage, last
@@ -142,7 +143,7 @@ func (m *Mesh) open(now int64) (*journal.Log, error) {
 		m.state = projection.NewMesh()
 		log, err := journal.Create(m.dir, journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor}, now, options)
 		if err == nil {
-			m.state.Index = log.Last()
+			m.state.Index, m.id = log.Last(), log.ID()
 		}
 		return log, err
 	}
@@ -160,20 +161,22 @@ func (m *Mesh) open(now int64) (*journal.Log, error) {
 	if err := m.catchUp(); err != nil {
 		return nil, err
 	}
-	id, err := journal.IDOf(m.dir)
-	if err != nil {
-		return nil, err
-	}
-	return journal.OpenLog(m.dir, id, m.state.Index, options)
+	return journal.OpenLog(m.dir, m.id, m.state.Index, options)
 }
 
 // catchUp reads what was appended since the last time. A record that another process is just writing is left for later.
 func (m *Mesh) catchUp() error {
 	looks, err := m.looks()
-	if err != nil || looks == m.seen {
+	if err != nil {
 		return err
 	}
-	next := m.state.Index + 1
+	if looks == "" {
+		m.state = projection.NewMesh()
+		return nil
+	}
+	if looks == m.seen {
+		return nil
+	}
 	starts, err := journal.Starts(m.dir)
 	if err != nil {
 		return err
@@ -182,6 +185,10 @@ func (m *Mesh) catchUp() error {
 	if err != nil {
 		return err
 	}
+	if scanner.ID() != m.id { // somebody removed the folder, and another server has begun it anew
+		m.state, m.id = projection.NewMesh(), scanner.ID()
+	}
+	next := m.state.Index + 1
 	if len(starts) > 0 && starts[0] > next || m.state.Index == 0 {
 		if next, err = scanner.FindSnapshot(); err != nil {
 			return err

@@ -92,6 +92,35 @@ func TestAMeshsHistoryIsBounded(t *testing.T) {
 	}
 }
 
+// TestAMeshThatWasRemovedBeginsAnew, for those who knew the old one, too: whether the new one is shorter by now or longer.
+func TestAMeshThatWasRemovedBeginsAnew(t *testing.T) {
+	for _, more := range []int{0, 10} {
+		dir := t.TempDir()
+		quiet := slog.New(slog.DiscardHandler)
+		a, b := NewMesh(dir, quiet), NewMesh(dir, quiet)
+		say(t, a, &journal.Present{Agent: "x", TTLMs: 3600_000}, &journal.Message{ID: "old", From: "y", To: []string{"x"}})
+		say(t, b, &journal.Touch{Agent: "x"}, &journal.Touch{Agent: "x"})
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []*Mesh{a, b} {
+			if n := inboxOf(t, m, "x"); n != 0 {
+				t.Errorf("without a folder there are %d messages", n)
+			}
+		}
+		say(t, a, &journal.Present{Agent: "x", TTLMs: 3600_000})
+		for range more {
+			say(t, a, &journal.Touch{Agent: "x"})
+		}
+		say(t, b, &journal.Message{ID: "new", From: "y", To: []string{"x"}})
+		for who, m := range map[string]*Mesh{"who begun it": a, "who knew the old one": b, "who comes new": NewMesh(dir, quiet)} {
+			if n := inboxOf(t, m, "x"); n != 1 {
+				t.Errorf("%d more: %s sees %d messages, want 1", more, who, n)
+			}
+		}
+	}
+}
+
 func TestAFollowerHearsOfWhatOthersAppend(t *testing.T) {
 	dir := t.TempDir()
 	quiet := slog.New(slog.DiscardHandler)

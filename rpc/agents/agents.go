@@ -37,22 +37,24 @@ type Mesh interface {
 	Close() error
 }
 
-// What a mesh refuses, whatever carries it.
+// refusal is what a mesh refuses, whatever carries it: it was reached.
+type refusal struct{ error }
+
 func errStale(agent string) error {
-	return fmt.Errorf("the presence of %s went stale: check in again with agent_checkin", agent)
+	return refusal{fmt.Errorf("the presence of %s went stale: check in again with agent_checkin", agent)}
 }
 
 // errUnknown says that nobody knows whether a message was sent.
 var errUnknown = errors.New("it is not known whether the message was taken")
 
-func errLeft(agent string) error { return fmt.Errorf("%s has just left", agent) }
+func errLeft(agent string) error { return refusal{fmt.Errorf("%s has just left", agent)} }
 
 // roomFor says whether an inbox takes one more message.
 func roomFor(agent string, waiting int) error {
 	if waiting < projection.MostInbox {
 		return nil
 	}
-	return fmt.Errorf("the inbox of %s is full: %d messages wait", agent, waiting)
+	return refusal{fmt.Errorf("the inbox of %s is full: %d messages wait", agent, waiting)}
 }
 
 // Host is what a service wakes through: the engine.
@@ -226,7 +228,7 @@ func (s *Service) Refresh() {
 }
 
 // errNobody says that the session has not checked in.
-var errNobody = errors.New("this session has not checked in to the mesh: call agent_checkin with confirm true first")
+var errNobody = refusal{errors.New("this session has not checked in to the mesh: call agent_checkin with confirm true first")}
 
 // me is the agent of this session, renewed: every mesh call renews (SPEC 12.2). The first call may come before the session goes on
 // as the agent of the one before it.

@@ -3,6 +3,8 @@ package agents
 import (
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/recovery"
 )
 
 // lateMesh is a mesh that is away at first; nothing but who is here is asked of it.
@@ -63,4 +66,34 @@ func TestSessionGoesOnOnceTheMeshIsThere(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestWhatTheMeshRefusesIsNoSilence: only what did not reach the mesh is said not to have been answered.
+func TestWhatTheMeshRefusesIsNoSilence(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	dir := t.TempDir()
+	serve := func() *Service {
+		s := New(Options{Mesh: NewLocal(recovery.NewMesh(dir, log)), Host: quietHost{}, Zone: time.UTC, Log: log})
+		t.Cleanup(func() { s.Close() })
+		go s.Resume("", "")
+		return s
+	}
+	a := serve()
+	if reply := a.Call("agent_checkin", []byte(`{"agent_id":"a","confirm":true}`)); reply.IsError {
+		t.Fatal(reply.Text)
+	}
+	refused := func(s *Service, tool, arguments, want string) {
+		t.Helper()
+		if reply := s.Call(tool, []byte(arguments)); !reply.IsError || reply.Text != want {
+			t.Errorf("%s: %s, want %s", tool, reply.Text, want)
+		}
+	}
+	if text := failed(roomFor("b", projection.MostInbox)).Text; text != "the inbox of b is full: 1000 messages wait" {
+		t.Error(text)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "journal")); err != nil {
+		t.Fatal(err)
+	}
+	refused(a, "agent_inbox", "", "the presence of a went stale: check in again with agent_checkin")
+	refused(serve(), "agent_inbox", "", errNobody.Error())
 }

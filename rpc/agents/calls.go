@@ -21,9 +21,9 @@ const mostSent = 60
 
 func refused(err error) tools.Reply { return tools.Reply{Text: err.Error(), IsError: true} }
 
-// failed is what a mesh that cannot be reached makes a call say, and a session that takes no part in it.
+// failed is what a call says that the mesh refuses, or that does not reach it.
 func failed(err error) tools.Reply {
-	if err == errNobody {
+	if errors.As(err, new(refusal)) {
 		return refused(err)
 	}
 	return tools.Reply{Text: "The mesh did not answer (" + err.Error() + "). Nothing was changed; everything else works.", IsError: true}
