@@ -69,3 +69,20 @@ func TestNoEditIsWrittenOver(t *testing.T) {
 		}
 	}
 }
+
+func TestAFolderThatAFirstStartMakesIsWatched(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data", "of the agent")
+	files := Files{Config: filepath.Join(dir, "config.json"), Reminders: filepath.Join(dir, "reminders.json")}
+	changed := make(chan struct{}, 100)
+	stop, err := Watch(files, func() { changed <- struct{}{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files.Config, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	<-changed
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}

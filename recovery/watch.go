@@ -3,6 +3,7 @@ package recovery
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/fsnotify/fsnotify"
@@ -18,7 +19,9 @@ func Watch(files Files, changed func()) (stop func() error, err error) {
 	}
 	views := map[string]bool{resolve(files.Config): true, resolve(files.Reminders): true}
 	for path := range views {
-		if err := w.Add(filepath.Dir(path)); err != nil {
+		dir := filepath.Dir(path)
+		_ = os.MkdirAll(dir, 0o700) // a first start is about to make it; where it cannot be made, Add says so
+		if err := w.Add(dir); err != nil {
 			return nil, errors.Join(fmt.Errorf("watch the folder of %s: %w", path, err), w.Close())
 		}
 	}

@@ -34,7 +34,7 @@ func run(args []string) int {
 	// Writes to a pipe whose reader is gone are errors here, not the end of the process: the journal is closed first.
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, heeded := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
-	if slices.Contains(args, "--stdio") { // hosts wait for it: the command tree would cost more than all else at start
+	if serves(args) { // hosts wait for it: the command tree would cost more than all else at start
 		return exitCode(serveHost(ctx, heeded, args), logPrefix)
 	}
 	root := newRoot()
@@ -42,6 +42,11 @@ func run(args []string) int {
 	out := &checkedWriter{w: os.Stdout}
 	root.SetOut(out) // help and completion, whose errors the library passes over
 	return exitCode(cmp.Or(root.ExecuteContext(ctx), quietly(out.err)), "heartbeat-mcpl: ")
+}
+
+// serves says whether a command line is a host's: flags, --stdio among them. Behind a command's name it is that command's word.
+func serves(args []string) bool {
+	return len(args) > 0 && strings.HasPrefix(args[0], "-") && slices.Contains(args, "--stdio")
 }
 
 // exitCode is the process's for the error with which a command ended, which is said on stderr in a line that begins so.

@@ -362,6 +362,10 @@ func TestServersMeetOverNATS(t *testing.T) {
 	contains(t, until(a, "agent_checkin", map[string]any{"agent_id": "a", "confirm": true}), "Checked in: a")
 	contains(t, until(b, "agent_checkin", map[string]any{"agent_id": "b", "role": "reviewer", "herdr_pane": "pane-7", "confirm": true}), "Checked in: b | role reviewer")
 	contains(t, a.call("agents_list", nil), "2 agent(s):", "b | role reviewer")
+	shown, err := homes[0].command("mesh", "--mesh-url", nats.ClientURL()).CombinedOutput()
+	if err != nil || !strings.Contains(string(shown), "reviewer") || strings.Contains(string(shown), "WARNING") {
+		t.Errorf("mesh: %s, %v", shown, err)
+	}
 	contains(t, a.call("agent_send", map[string]any{"to": "role:reviewer", "message": "over the wire", "confirm": true}), "to b.")
 	push := b.push()
 	contains(t, push.Text(), " from a, sent ", "\n> over the wire")
@@ -382,7 +386,7 @@ func TestServersMeetOverNATS(t *testing.T) {
 	contains(t, b.push().Text(), "> again")
 	a.end()
 	b.end()
-	err := filepath.WalkDir(store, func(path string, e os.DirEntry, err error) error {
+	err = filepath.WalkDir(store, func(path string, e os.DirEntry, err error) error {
 		if err == nil && !e.IsDir() && strings.Contains(readQuietly(path), "pane-7") {
 			t.Errorf("the pane left the machine: %s", path)
 		}

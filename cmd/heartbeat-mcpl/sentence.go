@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ func sentence(e journal.Event, zone *time.Location) string {
 	case *journal.Configure:
 		return configured(b) + byWhom(b.By)
 	case *journal.Add:
-		return fmt.Sprintf("%s was set%s: due %s%s, %s", b.ID, byWhom(b.By), at(b.FireAt), repeats(b.EveryMs), text.Quote(b.Message))
+		return fmt.Sprintf("%s was set%s: due %s%s, %s", b.ID, byWhom(b.By), at(b.FireAt), repeats(b, at), text.Quote(b.Message))
 	case *journal.Cancel:
 		return b.ID + " was cancelled" + byWhom(b.By)
 	case *journal.Fire:
@@ -105,11 +106,22 @@ func byWhom(by journal.Source) string {
 	return ""
 }
 
-func repeats(everyMs int64) string {
-	if everyMs == 0 {
-		return ""
+// repeats is how a reminder that is set comes again, and until when.
+func repeats(b *journal.Add, at func(int64) string) string {
+	s := ""
+	switch {
+	case b.EveryMs > 0:
+		s = ", repeats every " + text.Seconds(b.EveryMs) + "s"
+	case b.Cron != "":
+		s = fmt.Sprintf(", repeats by the calendar %q [%s]", b.Cron, b.Zone)
 	}
-	return ", repeats every " + text.Seconds(everyMs) + "s"
+	if b.Until > 0 {
+		s += ", until " + at(b.Until)
+	}
+	if b.Left > 0 {
+		s += fmt.Sprintf(", %d left", b.Left)
+	}
+	return s
 }
 
 func configured(b *journal.Configure) string {
@@ -117,7 +129,10 @@ func configured(b *journal.Configure) string {
 	if b.IntervalMs != nil {
 		changes = append(changes, "interval "+text.Seconds(*b.IntervalMs)+"s")
 	}
-	if b.Paused != nil {
+	switch {
+	case b.Cleared != nil && *b.Cleared:
+		changes = append(changes, "cleared")
+	case b.Paused != nil:
 		changes = append(changes, map[bool]string{true: "paused", false: "resumed"}[*b.Paused])
 	}
 	if b.Mode != nil {
@@ -126,8 +141,14 @@ func configured(b *journal.Configure) string {
 	if b.Message != nil {
 		changes = append(changes, "message "+text.Quote(*b.Message))
 	}
+	if b.Active != nil {
+		changes = append(changes, "hours "+cmp.Or(*b.Active, "always"))
+	}
 	if b.ClearExtra || len(b.Extra) > 0 {
 		changes = append(changes, "members that are not the server's")
+	}
+	if len(changes) == 0 {
+		changes = []string{"its interval begins anew"}
 	}
 	return "the heartbeat was configured: " + strings.Join(changes, ", ")
 }

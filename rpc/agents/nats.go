@@ -74,7 +74,11 @@ func NewNATS(server string, log *slog.Logger) (*NATS, error) {
 	}
 	for _, set := range append(credentials(), nats.Name("heartbeat-mcpl"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
 		nats.ReconnectWait(natsRetry), nats.Timeout(natsLimit),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("the mesh at "+n.url+" is away", "err", err) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
+			if err != nil { // there is none when this process closes the connection
+				log.Warn("the mesh at "+n.url+" is away", "err", err)
+			}
+		}),
 		nats.ReconnectHandler(func(*nats.Conn) { log.Info("the mesh at " + n.url + " is back") })) {
 		if err := set(&options); err != nil {
 			return nil, fmt.Errorf("connect to the mesh at %s: %w", n.url, err)
