@@ -249,8 +249,10 @@ func (s *Store) Notes(config, reminders bool) []string {
 
 func (v *view) sentences() []string {
 	var all []string
-	if v.note != "" {
-		all = append(all, v.note)
+	for _, said := range []string{v.note, v.waits} {
+		if said != "" {
+			all = append(all, said)
+		}
 	}
 	if v.writeErr != nil {
 		all = append(all, fmt.Sprintf("%s cannot be written (%v): it does not show the latest changes.", v.name, v.writeErr))

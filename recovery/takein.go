@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,20 +24,21 @@ func (s *Store) TakeInEdits(now int64) bool {
 		return false
 	}
 	before := s.state.Index
+	s.config.waits, s.reminders.waits = "", ""
 	if v := s.config; v.locked == "" && v.changed() {
 		seen := v.seen
 		file := readConfig(v)
-		if !s.beingSaved(v, seen, file.err, file.said.Problems) {
-			s.takeInConfig(now, journal.ByFile, file, s.baseConfig(file.said.Ref))
+		if !s.beingSaved(v, seen, file.data, file.err, file.said.Problems) {
+			s.takeInConfig(now, journal.ByFile, file, s.baseConfig(&file.said))
 			s.dirtyConfig = true
 		}
 	}
 	if v := s.reminders; v.locked == "" && v.changed() {
 		seen := v.seen
 		file := readReminders(v, now)
-		if !s.beingSaved(v, seen, file.err, file.said.Problems) {
+		if !s.beingSaved(v, seen, file.data, file.err, file.said.Problems) {
 			if file.err != nil || file.partial() || file.digest != s.shown {
-				s.takeInReminders(now, journal.ByFile, file, s.baseIndex(file.said.Index))
+				s.takeInReminders(now, journal.ByFile, file, s.baseReminders(&file))
 			}
 			s.dirtyReminders = true
 		}
@@ -60,17 +62,23 @@ func Shows(files Files, state *projection.State) bool {
 const savePatience = 2 * time.Second
 
 // beingSaved says whether somebody seems to be writing a view just now. It then counts as not read yet, and is not written.
-func (s *Store) beingSaved(v *view, seen os.FileInfo, err error, problems []string) bool {
-	if s.closing || !s.halfSaved(v, savePatience, err, problems) {
+func (s *Store) beingSaved(v *view, seen os.FileInfo, data []byte, err error, problems []string) bool {
+	if s.closing || !s.halfSaved(v, savePatience, data, err, problems) {
 		return false
 	}
+	why := listed(problems)
+	if err != nil {
+		why = err.Error()
+	}
 	v.seen = seen
+	v.waits = fmt.Sprintf("%s was written just now and cannot be used as it stands (%s): it may not be whole yet, and is read again in a moment; until then what the journal holds counts.", v.name, why)
 	return true
 }
 
-// halfSaved says whether what is wrong with a view that was read may be that somebody is not done with saving it.
-func (s *Store) halfSaved(v *view, patience time.Duration, err error, problems []string) bool {
-	return (errors.Is(err, projection.ErrDamaged) || len(problems) > 0) && s.justTouched(v, patience)
+// halfSaved says whether what is wrong with a view that was read may be that somebody is not done with saving it. What is a whole
+// JSON document was saved whole.
+func (s *Store) halfSaved(v *view, patience time.Duration, data []byte, err error, problems []string) bool {
+	return (errors.Is(err, projection.ErrDamaged) || len(problems) > 0) && s.justTouched(v, patience) && !json.Valid(data)
 }
 
 // justTouched says whether somebody wrote a view within the last moment.
@@ -82,18 +90,23 @@ func (s *Store) justTouched(v *view, moment time.Duration) bool {
 	return age >= 0 && age < moment
 }
 
-// baseConfig is what the config view showed when somebody began to edit it: of the index that it names, so that what
-// happened since is not undone.
-func (s *Store) baseConfig(ref projection.ViewRef) projection.Config {
-	if ref.ID != s.id.String() || ref.Index == 0 || ref.Index >= s.ref.Index {
+// baseConfig is what the config view showed when somebody began to edit it: at the index that it names, so that what happened
+// since is not undone. One that shows just that was not edited but put back whole, over what the view shows now.
+func (s *Store) baseConfig(said *projection.FileConfig) projection.Config {
+	if said.Ref.ID != s.id.String() || said.Ref.Index == 0 || said.Ref.Index >= s.ref.Index {
 		return s.shownConfig
 	}
-	return s.stateAt(ref.Index).Config
+	base := s.stateAt(said.Ref.Index).Config
+	if over := said.Over(base); over.Digest() == base.Digest() {
+		return s.shownConfig
+	}
+	return base
 }
 
-// baseIndex is the same for the reminders view.
-func (s *Store) baseIndex(named uint64) uint64 {
-	if named == 0 || named > s.shownIndex {
+// baseReminders is the same for the reminders view.
+func (s *Store) baseReminders(file *remindersFile) uint64 {
+	named := file.said.Index
+	if named == 0 || named >= s.shownIndex || file.digest == s.stateAt(named).RemindersDigest() {
 		return s.shownIndex
 	}
 	return named

@@ -31,6 +31,7 @@ type view struct {
 	coming   atomic.Pointer[os.FileInfo] // the file that is about to replace it; other goroutines may look
 	locked   string                      // why it is left untouched until a restart (SPEC 3.1); empty: it may be written
 	note     string                      // the sentence of SPEC 3.6 about what was read; empty: nothing to say
+	waits    string                      // the same about what may not be whole yet, and is not taken in so far
 	writeErr error                       // the last write failed
 }
 

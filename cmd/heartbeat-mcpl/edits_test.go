@@ -40,6 +40,47 @@ func TestEditOfAnOldTextUndoesNothing(t *testing.T) {
 	}
 }
 
+// TestViewThatIsPutBackWholeIsAnEdit: an undo in the editor, a backup, a checkout.
+func TestViewThatIsPutBackWholeIsAnEdit(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	first := s.add(map[string]any{"inHours": 1, "message": "first"})
+	second := s.add(map[string]any{"inHours": 2, "message": "second"})
+	reminders, config := h.shows(second), h.read(h.config())
+
+	s.call("reminder_cancel", map[string]any{"id": second})
+	h.write(h.config(), strings.Replace(config, "14400", "500", 1))
+	contains(t, s.call("heartbeat_status", nil), "interval=500s")
+	s.call("heartbeat_configure", map[string]any{"deliveryMode": "silent"})
+	for deadline := time.Now().Add(time.Minute); strings.Contains(h.read(h.reminders()), "second") || !strings.Contains(h.read(h.config()), "silent"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the views are not written")
+		}
+	}
+	h.write(h.reminders(), reminders)
+	h.write(h.config(), config)
+	contains(t, s.call("reminder_list", nil), first, second)
+	contains(t, s.call("heartbeat_status", nil), "interval=14400s", "mode=message")
+	s.end()
+}
+
+// TestWhatIsWrongWithAViewIsSaidAtOnce: what is whole JSON is used in part at once, what is not may not be whole yet.
+func TestWhatIsWrongWithAViewIsSaidAtOnce(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	id := s.add(map[string]any{"inHours": 1})
+	h.shows(id)
+	h.write(h.config(), `{"intervalSeconds":300,"paused":true,"deliveryMode":7}`)
+	contains(t, s.call("heartbeat_status", nil), "PAUSED", "interval=300s", "could be used only in part (deliveryMode")
+	h.write(h.reminders(), `[{"id": "rem`)
+	contains(t, s.call("reminder_list", nil), id, "was written just now and cannot be used as it stands (")
+	contains(t, s.until("reminder_list", "could not be used"), id)
+	if list := s.call("reminder_list", nil); strings.Contains(list, "just now") {
+		t.Error(list)
+	}
+	s.end()
+}
+
 func TestSlowSaveInPlaceIsWaitedFor(t *testing.T) {
 	h := newHome(t)
 	s := h.open()
