@@ -60,6 +60,36 @@ type Attempt struct {
 	Outcome Outcome `msgpack:"o"`
 	Code    int64   `msgpack:"c,omitempty"`
 	Reason  string  `msgpack:"r,omitempty"`
+
+	// While it is Pending, Reason is of the push before it: what came of that one, and when.
+	Before   Outcome `msgpack:"b,omitempty"`
+	BeforeAt int64   `msgpack:"t,omitempty"`
+}
+
+// Failed is the last push that was not taken: what came of it, when, and why. While the answer to one is awaited that is the one
+// before it; 0: there was none.
+func (a *Attempt) Failed() (how Outcome, at int64, reason string) {
+	switch {
+	case a == nil:
+		return 0, 0, ""
+	case a.Outcome == Pending:
+		return a.Before, a.BeforeAt, a.Reason
+	}
+	return a.Outcome, a.At, a.Reason
+}
+
+// same says whether both are the same push with the same outcome. What is known of the push before it is not in older snapshots.
+func (a *Attempt) same(o *Attempt) bool {
+	if a == nil || o == nil {
+		return a == o
+	}
+	x, y := *a, *o
+	for _, one := range []*Attempt{&x, &y} {
+		if one.Outcome == Pending {
+			one.Before, one.BeforeAt, one.Reason = 0, 0, ""
+		}
+	}
+	return x == y
 }
 
 // next is the push that follows a, the first one where that is nil.
@@ -68,7 +98,9 @@ func (a *Attempt) next(eventID string, now int64) *Attempt {
 	if a != nil && a.EventID == eventID {
 		sent = a.Sent + 1
 	}
-	return &Attempt{EventID: eventID, At: now, Sent: sent, Outcome: Pending}
+	next := &Attempt{EventID: eventID, At: now, Sent: sent, Outcome: Pending}
+	next.Before, next.BeforeAt, next.Reason = a.Failed()
+	return next
 }
 
 // refused is what became of a, if it is that push that was refused.
@@ -78,6 +110,7 @@ func (a *Attempt) refused(b *journal.Refuse, now int64) *Attempt {
 	}
 	refused := *a
 	refused.At, refused.Outcome, refused.Code, refused.Reason = now, Refused, b.Code, b.Reason
+	refused.Before, refused.BeforeAt = 0, 0
 	if b.NoAnswer {
 		refused.Outcome = NoAnswer
 	}
@@ -223,10 +256,9 @@ func (s *State) HeartbeatDue() (int64, bool) {
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
 	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
-		maps.EqualFunc(s.tried, o.tried, func(a, b *Attempt) bool { return *a == *b }) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
+		maps.EqualFunc(s.tried, o.tried, (*Attempt).same) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
-			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && (a.Attempt == nil) == (b.Attempt == nil) &&
-				(a.Attempt == nil || *a.Attempt == *b.Attempt)
+			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && a.Attempt.same(b.Attempt)
 		})
 }
 

@@ -552,8 +552,8 @@ func reminderData(r *projection.Reminder) rawjson.Object {
 }
 
 func refusalData(r *projection.Reminder) any {
-	if a := r.Attempt; a != nil && a.Outcome != projection.Pending {
-		return rawjson.Object{}.PutText("reason", a.Reason).Put("at", projection.Moment(a.At))
+	if how, at, reason := r.Attempt.Failed(); how != 0 {
+		return rawjson.Object{}.PutText("reason", reason).Put("at", projection.Moment(at))
 	}
 	return nil
 }

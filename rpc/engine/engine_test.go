@@ -502,6 +502,13 @@ func TestRefusedOnesWaitForAReason(t *testing.T) {
 				if again.params.EventID == first.params.EventID {
 					t.Error("refused, and tried again under the same event id")
 				}
+				r.says("reminder_list", "refused by the host at") // until it is taken
+				r.stop()
+				r.start()
+				r.says("reminder_list", "refused by the host at")
+				r.open()
+				synctest.Wait()
+				again = r.one()
 				again.accept()
 			})
 		})

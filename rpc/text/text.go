@@ -156,12 +156,11 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 		when = "overdue"
 	}
 	line := r.ID + " | next " + Agent(r.FireAt, zone) + " (" + when + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
-	switch a := r.Attempt; {
-	case a == nil:
-	case a.Outcome == projection.Refused:
-		line += fmt.Sprintf(" | refused by the host at %s: %s", Agent(a.At, zone), OneLine(a.Reason))
-	case a.Outcome == projection.NoAnswer:
-		line += fmt.Sprintf(" | not answered by the host, %s: %s", Agent(a.At, zone), OneLine(a.Reason))
+	switch how, at, reason := r.Attempt.Failed(); how {
+	case projection.Refused:
+		line += fmt.Sprintf(" | refused by the host at %s: %s", Agent(at, zone), OneLine(reason))
+	case projection.NoAnswer:
+		line += fmt.Sprintf(" | not answered by the host, %s: %s", Agent(at, zone), OneLine(reason))
 	}
 	return line
 }
