@@ -27,10 +27,15 @@ var ErrNotObject = errors.New("arguments must be an object")
 type Refusal struct {
 	Tool     string
 	Problems []string
+	Ignored  string // a sentence on names that are no arguments (SPEC 4.2): what is missing may be what they meant
 }
 
 func (r *Refusal) Error() string {
-	return r.Tool + " was refused, and nothing was changed: " + strings.Join(r.Problems, "; ") + "."
+	said := r.Tool + " was refused, and nothing was changed: " + strings.Join(r.Problems, "; ") + "."
+	if r.Ignored != "" {
+		said += " " + r.Ignored
+	}
+	return said
 }
 
 // ConfigureArgs are heartbeat_configure's; nil is not given.
@@ -321,7 +326,8 @@ type call struct {
 	values   []member // of the tool's own arguments, what is not null
 	problems []string
 	notes    []string
-	slipped  bool // a name was a slip: what is missing may be what it meant
+	ignored  string // that one of them which says what was ignored
+	slipped  bool   // a name was a slip: what is missing may be what it meant
 }
 
 func (c *call) problem(format string, v ...any) {
@@ -332,7 +338,7 @@ func (c *call) refusal() error {
 	if len(c.problems) == 0 {
 		return nil
 	}
-	return &Refusal{Tool: c.tool.Name, Problems: c.problems}
+	return &Refusal{Tool: c.tool.Name, Problems: c.problems, Ignored: c.ignored}
 }
 
 // read takes the arguments apart and judges their names.
@@ -437,7 +443,8 @@ func (c *call) judgeIgnored(ignored []member) {
 		c.problem("it was given nothing that it takes (%s), and %s", strings.Join(names, ", "), c.tool.takes())
 		return
 	}
-	c.notes = append(c.notes, fmt.Sprintf("Ignored: %s; %s.", strings.Join(names, ", "), c.tool.takes()))
+	c.ignored = fmt.Sprintf("Ignored: %s; %s.", strings.Join(names, ", "), c.tool.takes())
+	c.notes = append(c.notes, c.ignored)
 }
 
 func (c *call) has(name string) bool { _, ok := c.value(name); return ok }

@@ -33,7 +33,7 @@ func parse(tool, arguments string) string {
 	var refusal *Refusal
 	switch {
 	case errors.As(err, &refusal):
-		return "refused: " + strings.Join(refusal.Problems, "; ")
+		return "refused: " + strings.TrimSuffix(strings.TrimPrefix(err.Error(), tool+" was refused, and nothing was changed: "), ".")
 	case err != nil:
 		return err.Error()
 	case len(notes) > 0:
@@ -116,6 +116,8 @@ func TestEachCallIsAppliedOrRefusedWhole(t *testing.T) {
 		{"a reminder without a message", "reminder_add", `{"inHours":1}`, "refused: message is missing"},
 		{"a reminder without a time", "reminder_add", `{"message":"x"}`,
 			"refused: it does not say when: give a delay (in, inSeconds, inMinutes, inHours), or atIso, or an interval (every, everySeconds, everyMinutes, everyHours), or cron"},
+		{"a name that is none where one is missing", "reminder_add", `{"message":"x","at":"2027-01-01T08:00"}`,
+			"refused: it does not say when: give a delay (in, inSeconds, inMinutes, inHours), or atIso, or an interval (every, everySeconds, everyMinutes, everyHours), or cron. Ignored: at; " + addTakes},
 		{"nothing at all", "reminder_add", `{}`,
 			"refused: message is missing; it does not say when: give a delay (in, inSeconds, inMinutes, inHours), or atIso, or an interval (every, everySeconds, everyMinutes, everyHours), or cron"},
 		{"a delay of zero", "reminder_add", `{"message":"x","inSeconds":0}`, "ok"},
@@ -168,6 +170,7 @@ func TestParseTime(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"RFC 3339", "2026-10-10T08:02:36-07:00", "2026-10-10T15:02:36Z"},
+		{"a long fraction", "2026-10-10T08:02:36.78900000000009Z", "2026-10-10T08:02:36.789Z"},
 		{"a fraction", "2026-10-10T08:02:36.789Z", "2026-10-10T08:02:36.789Z"},
 		{"a comma", "2026-10-10T08:02:36,5Z", "2026-10-10T08:02:36.5Z"},
 		{"small letters", "2026-10-10t08:02:36z", "2026-10-10T08:02:36Z"},

@@ -17,7 +17,7 @@ const mostTimeText = 100
 // Behind it may stand a zone in brackets, as this server prints times (RFC 9557).
 var isoForm = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(\d{4})(-?)(\d{2})(-?)(\d{2})` +
-		`(?:[Tt ](\d{2})(?:(:?)(\d{2})(?:(:?)(\d{2})(?:[.,](\d{1,9}))?)?)?\s?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?` +
+		`(?:[Tt ](\d{2})(?:(:?)(\d{2})(?:(:?)(\d{2})(?:[.,](\d+))?)?)?\s?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?` +
 		`(?: ?\[([^\[\]]+)\])?$`)
 })
 

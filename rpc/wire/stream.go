@@ -193,6 +193,9 @@ func (s *stream) response(m message) {
 	a := Answer{Result: m.result}
 	if raw := m.err; raw != nil && string(raw) != "null" {
 		a = Answer{Err: errorOf(raw)}
+	} else if m.result == nil {
+		s.o.Log.Debug("a response with neither a result nor an error is dropped", "id", id)
+		return
 	}
 	if !s.calls.settle(id, a) {
 		s.o.Log.Debug("a response to no call of this server is dropped", "id", id)

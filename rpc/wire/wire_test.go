@@ -279,6 +279,7 @@ func TestUnansweredCallIsReportedAndALateAnswerStillCounts(t *testing.T) {
 		if a := <-answers; !a.NoAnswer || time.Since(begun) != 30*time.Second {
 			t.Fatalf("after %v: %+v", time.Since(begun), a)
 		}
+		p.send(`{"jsonrpc":"2.0","id":"hb-1","error":null}`) // says nothing
 		p.send(`{"jsonrpc":"2.0","id":"hb-1","result":{"ok":1}}`)
 		if a := <-answers; !a.Late || a.NoAnswer || string(a.Result) != `{"ok":1}` {
 			t.Fatalf("late: %+v", a)
