@@ -48,6 +48,8 @@ type Wake struct {
 	Reason      string       `json:"reason,omitempty"` // why it was dropped
 	DroppedAt   Instant      `json:"droppedAt,omitzero"`
 	Pushes      []PushRecord `json:"pushes"`
+	Message     string       `json:"message,omitempty"` // what its subject said then; empty: what it says last
+	EveryMs     int64        `json:"everyMs,omitempty"` // the same
 
 	index uint64 // of the event that said the last of it
 }
@@ -98,6 +100,7 @@ type Subject struct {
 	SetAt       Instant        `json:"setAt"`
 	Edits       int            `json:"edits,omitempty"` // how often it was changed in the file
 	EveryMs     int64          `json:"everyMs,omitempty"`
+	Cron        string         `json:"cron,omitempty"`
 	NextAt      Instant        `json:"nextAt"` // when it falls due next; null when it is over
 	CancelledAt Instant        `json:"cancelledAt"`
 	CancelledBy journal.Source `json:"cancelledBy,omitempty"`
@@ -156,9 +159,10 @@ func NewHistory() *History {
 
 // Begin makes the reminders that a state holds known: those that were set before the first event that is fed.
 func (h *History) Begin(s *State) {
+	h.Heartbeat.Message, h.Heartbeat.EveryMs = s.Config.Message, s.Config.IntervalMs
 	for _, r := range s.Reminders() {
 		if h.open[r.ID] == nil {
-			h.add(&Subject{ID: r.ID, Message: r.Message, SetAt: Instant(r.CreatedAt), EveryMs: r.EveryMs})
+			h.add(&Subject{ID: r.ID, Message: r.Message, SetAt: Instant(r.CreatedAt), EveryMs: r.EveryMs, Cron: r.Details().Cron})
 		}
 	}
 }
@@ -168,6 +172,13 @@ func (h *History) Apply(e journal.Event) {
 	at := Instant(e.Time)
 	h.index = e.Index
 	switch b := e.Body.(type) {
+	case *journal.Begin:
+		if b.Replaces == "" {
+			c := DefaultConfig()
+			h.Heartbeat.Message, h.Heartbeat.EveryMs = c.Message, c.IntervalMs
+		}
+	case *journal.Configure:
+		h.applyConfigure(b)
 	case *journal.Add:
 		h.applyAdd(b, at)
 	case *journal.Cancel:
@@ -179,7 +190,8 @@ func (h *History) Apply(e journal.Event) {
 	case *journal.Refuse:
 		h.applyRefuse(b, at)
 	case *journal.Drop:
-		h.Heartbeat.Wakes = append(h.Heartbeat.Wakes, &Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason, Pushes: []PushRecord{}, index: e.Index})
+		w := h.Heartbeat.wake(&Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason})
+		w.index = e.Index
 	case *journal.Tell:
 		h.applyTell(b, at)
 	case *journal.Told:
@@ -211,9 +223,9 @@ func (h *History) Finish(s *State, now int64) {
 		if !ok {
 			continue
 		}
-		subject.NextAt, subject.Message, subject.EveryMs = Instant(r.FireAt), r.Message, r.EveryMs
+		subject.NextAt, subject.Message, subject.EveryMs, subject.Cron = Instant(r.FireAt), r.Message, r.EveryMs, r.Details().Cron
 		if r.FireAt <= now && subject.unsettled(Instant(r.FireAt)) == nil {
-			subject.Wakes = append(subject.Wakes, &Wake{Due: Instant(r.FireAt), Result: ResultDue, Pushes: []PushRecord{}})
+			subject.wake(&Wake{Due: Instant(r.FireAt), Result: ResultDue})
 		}
 	}
 	h.Heartbeat.Message, h.Heartbeat.EveryMs = s.Config.Message, s.Config.IntervalMs
@@ -238,14 +250,30 @@ func (h *History) subject(id string) *Subject {
 	return h.open[id]
 }
 
+// wake adds a wake of the subject as it is now.
+func (s *Subject) wake(w *Wake) *Wake {
+	w.Message, w.EveryMs, w.Pushes = s.Message, s.EveryMs, []PushRecord{}
+	s.Wakes = append(s.Wakes, w)
+	return w
+}
+
+func (h *History) applyConfigure(b *journal.Configure) {
+	if b.Message != nil {
+		h.Heartbeat.Message = *b.Message
+	}
+	if b.IntervalMs != nil {
+		h.Heartbeat.EveryMs = *b.IntervalMs
+	}
+}
+
 func (h *History) applyAdd(b *journal.Add, at Instant) {
 	if s := h.open[b.ID]; s != nil {
-		s.Message, s.EveryMs = b.Message, b.EveryMs
+		s.Message, s.EveryMs, s.Cron = b.Message, b.EveryMs, b.Cron
 		s.Edits++
 		s.abandon()
 		return
 	}
-	h.add(&Subject{ID: b.ID, Message: b.Message, SetBy: b.By, SetAt: at, EveryMs: b.EveryMs})
+	h.add(&Subject{ID: b.ID, Message: b.Message, SetBy: b.By, SetAt: at, EveryMs: b.EveryMs, Cron: b.Cron})
 }
 
 func (h *History) applyCancel(b *journal.Cancel, at Instant) {
@@ -277,8 +305,7 @@ func (h *History) applyFire(b *journal.Fire, at Instant) {
 	s := h.subject(b.ID)
 	w := s.unsettled(Instant(b.Due))
 	if w == nil || b.ID == "" && !b.Fallback {
-		w = &Wake{Due: Instant(b.Due), Manual: b.Manual}
-		s.Wakes = append(s.Wakes, w)
+		w = s.wake(&Wake{Due: Instant(b.Due), Manual: b.Manual})
 	}
 	h.push(s, w, PushRecord{SentAt: at, EventID: b.EventID, Silent: b.Silent, Fallback: b.Fallback})
 }
@@ -325,8 +352,7 @@ func (h *History) applyPolled(b *journal.Ack, at Instant) {
 	s := h.subject(b.ID)
 	w := s.unsettled(Instant(b.Due))
 	if w == nil {
-		w = &Wake{Due: Instant(b.Due), Pushes: []PushRecord{}}
-		s.Wakes = append(s.Wakes, w)
+		w = s.wake(&Wake{Due: Instant(b.Due)})
 	}
 	w.Result, w.TakenAt, w.Polled, w.index = ResultTaken, at, true, h.index
 	if b.ID != "" && b.Next == 0 {
@@ -338,9 +364,8 @@ func (h *History) applyPolled(b *journal.Ack, at Instant) {
 func (h *History) letter(message, from string, due Instant) *Wake {
 	w := h.letters[message]
 	if w == nil {
-		w = &Wake{Due: due, From: from, Pushes: []PushRecord{}}
+		w = h.Messages.wake(&Wake{Due: due, From: from})
 		h.letters[message] = w
-		h.Messages.Wakes = append(h.Messages.Wakes, w)
 	}
 	return w
 }

@@ -134,6 +134,35 @@ func TestReportCountsWhatItShows(t *testing.T) {
 	}
 }
 
+// TestAWakeKeepsWhatWasSaidThen: settings that changed since are not those that it went out with.
+func TestAWakeKeepsWhatWasSaidThen(t *testing.T) {
+	then, now, every := "then", "now", int64(7_200_000)
+	h, state := story(
+		&journal.Begin{},
+		&journal.Fire{EventID: "e1", Due: 2000}, // as it comes
+		&journal.Configure{Message: &then, IntervalMs: &every},
+		&journal.Fire{EventID: "e2", Due: 4000},
+		&journal.Add{ID: "a", Message: "first", FireAt: 5000, EveryMs: 60_000},
+		&journal.Fire{ID: "a", EventID: "e3", Due: 5000},
+		&journal.Ack{ID: "a", EventID: "e3", Next: 65_000},
+		&journal.Add{ID: "a", Message: "edited", FireAt: 65_000, EveryMs: 60_000},
+		&journal.Configure{Message: &now},
+		&journal.Fire{EventID: "e4", Due: 10_000},
+	)
+	h.Finish(state, 10_000)
+	r := h.Report(Filter{})
+	for i, want := range []Wake{
+		{Message: DefaultMessage, EveryMs: DefaultConfig().IntervalMs}, {Message: then}, {}, // what is as it is now is not said twice
+	} {
+		if w := r.Heartbeat.Wakes[i]; w.Message != want.Message || w.EveryMs != want.EveryMs {
+			t.Errorf("heartbeat %d: %q every %d, want %q every %d", i+1, w.Message, w.EveryMs, want.Message, want.EveryMs)
+		}
+	}
+	if s := r.Reminders[0]; s.Message != "edited" || s.Wakes[0].Message != "first" || s.Wakes[0].EveryMs != 0 {
+		t.Errorf("%q, its wake %+v", s.Message, s.Wakes[0])
+	}
+}
+
 func TestPercentilesAreNearestRank(t *testing.T) {
 	r := &Report{}
 	for i := range 200 {

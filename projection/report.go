@@ -136,6 +136,12 @@ func (r *Report) Subjects() []*Subject {
 func (r *Report) count(s *Subject) {
 	t := &r.Totals
 	for _, w := range s.Wakes {
+		if w.Message == s.Message {
+			w.Message = ""
+		}
+		if w.EveryMs == s.EveryMs {
+			w.EveryMs = 0
+		}
 		t.Wakes++
 		t.Pushes += len(w.Pushes)
 		for _, p := range w.Pushes {

@@ -1,6 +1,9 @@
 package recovery
 
 import (
+	"cmp"
+	"strings"
+
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 )
@@ -9,7 +12,7 @@ import (
 type Past struct {
 	History *projection.History
 	State   *projection.State // nil: neither the beginning nor a snapshot is there
-	Zone    string            // of the agent, as the newest start event says it
+	Zone    string            // of the agent, as in [ZoneOf]
 	Damage  []journal.Damage
 }
 
@@ -30,7 +33,7 @@ func ReadPast(dir string, step func(index uint64)) (*Past, error) {
 			p.History.Begin(f.state)
 		}
 		p.History.Apply(e)
-		if start, ok := e.Body.(*journal.Start); ok {
+		if start, ok := e.Body.(*journal.Start); ok && (p.Zone == "" || !byCommand(start)) {
 			p.Zone = start.Zone
 		}
 		if step != nil {
@@ -41,30 +44,41 @@ func ReadPast(dir string, step func(index uint64)) (*Past, error) {
 	return p, scanner.Err()
 }
 
-// ZoneOf is the agent's time zone as the journal's newest start event says it, empty where there is none. It reads from
-// the end backwards.
+// byCommand says whether a command started for one change: the zone is the one of its terminal, maybe.
+func byCommand(start *journal.Start) bool {
+	return strings.HasSuffix(start.Version, projection.CtlSuffix)
+}
+
+// ZoneOf is the agent's time zone as the newest start of a server says it, else that of a command, empty where there is none. It
+// reads from the end backwards.
 func ZoneOf(dir string) (string, error) {
 	starts, err := journal.Starts(dir)
 	if err != nil {
 		return "", err
 	}
+	commands := ""
 	for i := len(starts) - 1; i >= 0; i-- {
 		scanner, err := journal.NewScanner(dir)
 		if err != nil {
 			return "", err
 		}
 		scanner.Seek(starts[i])
-		zone := ""
+		zone, command := "", ""
 		for scanner.Next() && (i+1 == len(starts) || scanner.Event().Index < starts[i+1]) {
 			if start, ok := scanner.Event().Body.(*journal.Start); ok {
-				zone = start.Zone
+				if byCommand(start) {
+					command = start.Zone
+				} else {
+					zone = start.Zone
+				}
 			}
 		}
 		if zone != "" {
 			return zone, nil
 		}
+		commands = cmp.Or(commands, command)
 	}
-	return "", nil
+	return commands, nil
 }
 
 // RecentWakes is the history of the journal in dir read from its end backwards, as far as enough says that it has to be:

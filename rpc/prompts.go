@@ -1,9 +1,11 @@
 package rpc
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/sourcegraph/jsonrpc2"
 
@@ -60,7 +62,7 @@ func (s *server) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
 			reply.Error(jsonrpc2.CodeInvalidParams, r.Text, nil)
 			return
 		}
-		text := fmt.Sprintf("The command /%s %s was carried out; the server says: %s\n\nTell that in one sentence. Nothing else has to be done now.", p.Name, p.Arguments.Command, r.Text)
+		text := fmt.Sprintf("The command /%s %s was carried out; the server says: %s\n\nTell that in one sentence. Nothing else has to be done now.", p.Name, cmp.Or(strings.TrimSpace(p.Arguments.Command), "status"), r.Text)
 		reply.Result(c.result(map[string]any{
 			"description": "The heartbeat of this conversation",
 			"messages":    []map[string]any{{"role": "user", "content": map[string]any{"type": "text", "text": text}}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"encoding/json"
@@ -185,14 +186,14 @@ func csvRow(s *projection.Subject, w *projection.Wake) []string {
 		}
 	}
 	every, late := "", ""
-	if s.EveryMs > 0 {
-		every = text.Seconds(s.EveryMs)
+	if ms := cmp.Or(w.EveryMs, s.EveryMs); ms > 0 {
+		every = text.Seconds(ms)
 	}
 	if ms, ok := w.LateMs(); ok {
 		late = strconv.FormatInt(ms, 10)
 	}
 	return []string{
-		plainCell(s.ReminderID()), plainCell(s.Message), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
+		plainCell(s.ReminderID()), plainCell(cmp.Or(w.Message, s.Message)), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
 		strconv.Itoa(refusals), strconv.Itoa(noAnswers), cell(first), cell(last), cell(w.TakenAt), late, plainCell(w.InferenceID),
 		plainCell(w.Why()), strconv.FormatBool(w.Manual), cell(s.CancelledAt), plainCell(w.From),
 	}

@@ -20,6 +20,7 @@ import (
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
+	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
@@ -126,7 +127,7 @@ func (c *ctl) newCancel() *cobra.Command {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usageError{fmt.Errorf("give %s, and nothing else", what)}
+			return usageError{fmt.Errorf("give %s: %s, not %d", what, text.Plural(n, "word"), len(args))}
 		}
 		return nil
 	}
@@ -171,6 +172,9 @@ func (c *ctl) newAdd() *cobra.Command {
 		if cmd.Flags().Changed("count") {
 			arguments["count"] = count
 		}
+		if arguments["in"] == nil && arguments["atIso"] == nil && arguments["every"] == nil && arguments["cron"] == nil {
+			return usageError{errors.New("say when: --in, --at, --every or --cron")}
+		}
 		return c.do(os.Stdout, "reminder_add", arguments)
 	}
 	return cmd
@@ -213,6 +217,10 @@ func (c *ctl) newHistory() *cobra.Command {
 	return cmd
 }
 
+// inFlags has a refusal name the flags and commands that stand for a tool's arguments and for tools.
+var inFlags = strings.NewReplacer("atIso", "--at", "deliveryMode", "--mode", "activeHours", "--active-hours", "timeZone", "--cron-zone",
+	"Call reminder_list to see the ids", "ctl list shows the ids")
+
 // do calls a tool and prints what it answers; a refusal is an error.
 func (c *ctl) do(out io.Writer, tool string, arguments map[string]any) error {
 	r, err := c.call(tool, arguments)
@@ -220,7 +228,7 @@ func (c *ctl) do(out io.Writer, tool string, arguments map[string]any) error {
 		return err
 	}
 	if r.IsError {
-		return errors.New(strings.TrimSuffix(r.Text, "."))
+		return errors.New(strings.TrimSuffix(inFlags.Replace(r.Text), "."))
 	}
 	if c.json {
 		_, err = fmt.Fprintf(out, "%s\n", r.Structured)
@@ -239,6 +247,7 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 	if err := c.check(); err != nil {
 		return tools.Reply{}, err
 	}
+	_ = c.zoneFromJournal() // what is wrong with a journal is said when it is opened
 	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		answer, err := control.Call(c.journalDir, tool, arguments)
 		if err == nil {
@@ -268,6 +277,12 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 	zone := c.zone(log)
 	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log)}
 	o := engine.Options{Store: store, Zone: zone, Log: slog.New(slog.DiscardHandler), Offline: "no server runs"}
+	if c.nothingThere() {
+		if tool == "wake_history" { // it reads the journal itself
+			return tools.Reply{}, notThere(fs.ErrNotExist, c.journalDir)
+		}
+		log.Warn(fmt.Sprintf("no server has run on %s yet: these are not the files of one that runs elsewhere (name its config file with --config-file)", c.journalDir))
+	}
 	if state := c.shown(); state != nil {
 		if r, ok := engine.Look(o, state, tool, raw); ok { // what only reads leaves no trace
 			return r, nil
@@ -303,10 +318,14 @@ func (c *ctl) shown() *projection.State {
 	switch {
 	case err == nil && recovery.Shows(c.files(), state):
 		return state
-	case errors.Is(err, fs.ErrNotExist) && missing(c.configFile) && missing(c.remindersFile):
+	case errors.Is(err, fs.ErrNotExist) && c.nothingThere():
 		return projection.Begun(time.Now().UnixMilli())
 	}
 	return nil
+}
+
+func (c *ctl) nothingThere() bool {
+	return missing(c.journalDir) && missing(c.configFile) && missing(c.remindersFile)
 }
 
 func missing(path string) bool {

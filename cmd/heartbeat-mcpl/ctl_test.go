@@ -72,6 +72,43 @@ func TestCtlShowsWhatAPersonEdited(t *testing.T) {
 	contains(t, h.ctl("list"), id, `"edited"`)
 }
 
+// TestCtlSpeaksTheAgentsZone: not that of the terminal, when no server runs; and it changes what is known of it for nobody else.
+func TestCtlSpeaksTheAgentsZone(t *testing.T) {
+	h := newHome(t)
+	h.open().end()
+	contains(t, h.ctl("add", "zone", "--at", "2031-01-01T09:00"), "next 2031-01-01T09:00:00-08:00 [America/Los_Angeles]", "No reminder is sent now: no server runs.")
+	contains(t, h.ctl("add", "zone", "--at", "2031-01-01T09:00", "--timezone", "Europe/Berlin"), "next 2031-01-01T09:00:00+01:00 [Europe/Berlin]")
+	for _, reading := range []string{"replay", "audit"} {
+		shown, err := h.command(reading).CombinedOutput()
+		if err != nil || !strings.Contains(string(shown), "2031-01-01 09:00:00.000") || !strings.Contains(string(shown), "2031-01-01 00:00:00.000") {
+			t.Errorf("%s: %s, %v", reading, shown, err)
+		}
+	}
+}
+
+func TestCtlSaysWhatWasAskedInItsOwnWords(t *testing.T) {
+	h := newHome(t)
+	contains(t, h.ctl("add", "x"), "say when: --in, --at, --every or --cron", "Run 'heartbeat-mcpl ctl add --help'")
+	contains(t, h.ctl("add", "two", "words", "--in", "1h"), "give the reminder's text, in quotes: 1 word, not 2")
+	contains(t, h.ctl("add", "x", "--at", "noon"), `--at "noon": give a time`)
+	contains(t, h.ctl("configure", "--mode", "loud"), "--mode must be one of")
+	contains(t, h.ctl("cancel", "rem_x"), "ctl list shows the ids")
+}
+
+func TestCtlSaysThatNothingIsThere(t *testing.T) {
+	h := newHome(t)
+	warning := "no server has run on " + h.journal() + " yet"
+	contains(t, h.ctl("status"), warning)
+	contains(t, h.ctl("history"), "there is no journal")
+	if _, err := os.Stat(h.journal()); err == nil {
+		t.Error("a look made a journal")
+	}
+	contains(t, h.ctl("add", "x", "--in", "1h"), warning, "Reminder rem_")
+	if shown := h.ctl("list"); strings.Contains(shown, warning) {
+		t.Error(shown)
+	}
+}
+
 func TestCtlWithoutAServerOpensTheJournal(t *testing.T) {
 	h := newHome(t)
 	id := reminderID(t, h.ctl("add", "alone", "--at", "2031-01-01T09:00"))

@@ -111,7 +111,10 @@ func local(t time.Time, zone *time.Location) string { return t.In(zone).Format("
 // distance is how far a time is away.
 func distance(t time.Time) string {
 	d := time.Until(t).Round(time.Second)
-	if d < 0 {
+	switch {
+	case d == 0:
+		return "now"
+	case d < 0:
 		return length((-d).Milliseconds()) + " ago"
 	}
 	return "in " + length(d.Milliseconds())

@@ -35,13 +35,14 @@ func run(args []string) int {
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, heeded := untilSignal(context.Background(), os.Interrupt, syscall.SIGTERM)
 	if serves(args) { // hosts wait for it: the command tree would cost more than all else at start
-		return exitCode(serveHost(ctx, heeded, args), logPrefix)
+		return exitCode(serveHost(ctx, heeded, args), logPrefix, "heartbeat-mcpl")
 	}
 	root := newRoot()
 	root.SetArgs(args)
 	out := &checkedWriter{w: os.Stdout}
 	root.SetOut(out) // help and completion, whose errors the library passes over
-	return exitCode(cmp.Or(root.ExecuteContext(ctx), quietly(out.err)), "heartbeat-mcpl: ")
+	cmd, err := root.ExecuteContextC(ctx)
+	return exitCode(cmp.Or(err, quietly(out.err)), "heartbeat-mcpl: ", cmd.CommandPath())
 }
 
 // serves says whether a command line is a host's: flags, --stdio among them. Behind a command's name it is that command's word.
@@ -50,11 +51,12 @@ func serves(args []string) bool {
 }
 
 // exitCode is the process's for the error with which a command ended, which is said on stderr in a line that begins so.
-func exitCode(err error, begin string) int {
+// asked is the command whose help may help.
+func exitCode(err error, begin, asked string) int {
 	if err == nil {
 		return exitOK
 	}
-	said, hint := err.Error(), "Run 'heartbeat-mcpl --help' for the commands and flags."
+	said, hint := err.Error(), "Run '"+asked+" --help' for the commands and flags."
 	if begin == logPrefix { // of a server, each of whose lines begins so (SPEC 1.1)
 		said, hint = oneLine(said), logPrefix+hint
 	}

@@ -161,14 +161,10 @@ func (f *replayFlags) check() error {
 	return nil
 }
 
-// zoneOf is the agent's zone: what a flag or variable says, else what the journal's newest start says.
+// zoneOf is the agent's zone: what a flag or variable says, else what the journal says.
 func (f *replayFlags) zoneOf() (*time.Location, error) {
-	if f.timezone == "" {
-		name, err := recovery.ZoneOf(f.journalDir)
-		if err != nil {
-			return nil, notThere(err, f.journalDir)
-		}
-		f.timezone = name
+	if err := f.zoneFromJournal(); err != nil {
+		return nil, notThere(err, f.journalDir)
 	}
 	return f.zone(slog.New(newLogHandler(os.Stderr))), nil
 }
@@ -354,13 +350,18 @@ func (f *replayFlags) indexAt(zone *time.Location) (uint64, error) {
 		return 0, err
 	}
 	var index uint64
+	var begins int64
 	for scanner.Next() {
-		if e := scanner.Event(); e.Time <= at.UnixMilli() {
+		e := scanner.Event()
+		if begins == 0 {
+			begins = e.Time
+		}
+		if e.Time <= at.UnixMilli() {
 			index = e.Index
 		}
 	}
 	if index == 0 {
-		return 0, errors.Join(scanner.Err(), fmt.Errorf("--at %s: the journal begins later", f.at))
+		return 0, errors.Join(scanner.Err(), fmt.Errorf("--at %s: the journal begins later, %s", f.at, text.Agent(begins, zone)))
 	}
 	return index, scanner.Err()
 }

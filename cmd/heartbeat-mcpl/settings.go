@@ -121,6 +121,16 @@ func (s *settings) readingEnvironment() {
 	}
 }
 
+// zoneFromJournal takes the agent's zone from the journal where nothing else names it.
+func (s *settings) zoneFromJournal() error {
+	if s.timezone != "" {
+		return nil
+	}
+	name, err := recovery.ZoneOf(s.journalDir)
+	s.timezone = name
+	return err
+}
+
 func (s *settings) files() recovery.Files {
 	return recovery.Files{Config: s.configFile, Reminders: s.remindersFile, Journal: s.journalDir}
 }

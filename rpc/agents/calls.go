@@ -185,13 +185,27 @@ func recipients(to, me string, all []projection.Agent) []string {
 	return names
 }
 
+// nearest are the addresses of its kind that are most like one that nobody has.
 func nearest(to string, all []projection.Agent) string {
 	var names []string
 	for _, a := range all {
-		names = append(names, a.ID)
+		switch {
+		case strings.HasPrefix(to, "role:"):
+			if a.Role != "" {
+				names = append(names, "role:"+a.Role)
+			}
+		case strings.HasPrefix(to, "cap:"):
+			for _, capability := range a.Caps {
+				names = append(names, "cap:"+capability)
+			}
+		default:
+			names = append(names, a.ID)
+		}
 	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	if len(names) == 0 {
-		return "Nobody is here; agents_list shows who is."
+		return "agents_list shows who is here."
 	}
 	return "The nearest: " + strings.Join(tools.NearestOf(to, names, 3), ", ") + "; agents_list shows all."
 }

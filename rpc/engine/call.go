@@ -443,7 +443,10 @@ func (e *Engine) waiting(now int64) string {
 
 // unpushable says that this connection will never carry a reminder (SPEC 6.7).
 func (e *Engine) unpushable() []string {
-	if e.policy.Pushable() || e.o.Offline != "" {
+	if e.o.Offline != "" {
+		return []string{"No reminder is sent now: " + e.o.Offline + "."}
+	}
+	if e.policy.Pushable() {
 		return nil
 	}
 	polled := " Reminders are kept until then."

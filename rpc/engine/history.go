@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -139,7 +140,7 @@ func historyData(found []entry, more bool) rawjson.Object {
 		if ms, ok := w.LateMs(); ok {
 			late = ms
 		}
-		wakes = append(wakes, rawjson.Object{}.PutTextOrNull("reminderId", f.subject.ReminderID()).PutTextOrNull("message", text.Cut(f.subject.Message, 1000)).
+		wakes = append(wakes, rawjson.Object{}.PutTextOrNull("reminderId", f.subject.ReminderID()).PutTextOrNull("message", text.Cut(cmp.Or(w.Message, f.subject.Message), 1000)).
 			PutText("result", string(w.Result)).Put("due", w.Due).Put("sentAt", sent).Put("takenAt", w.TakenAt).Put("lateMs", late).
 			Put("pushes", len(w.Pushes)).PutTextOrNull("reason", w.Why()).PutTextOrNull("inferenceId", w.InferenceID).Put("manual", w.Manual).PutTextOrNull("from", w.From))
 	}

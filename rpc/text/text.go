@@ -4,6 +4,7 @@ package text
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -196,11 +197,12 @@ func Cut(text string, most int) string {
 // HistoryLine is a wake's line in wake_history (SPEC 5.7).
 func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location) string {
 	name, message := "heartbeat", ""
+	said := cmp.Or(w.Message, s.Message)
 	switch id := s.ReminderID(); {
 	case w.From != "":
 		name = "message from " + w.From
-	case id != "" && s.Message != "":
-		name, message = id, " | "+Quote(Cut(s.Message, mostHistoryText))
+	case id != "" && said != "":
+		name, message = id, " | "+Quote(Cut(said, mostHistoryText))
 	case id != "":
 		name = id
 	}
