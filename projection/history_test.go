@@ -137,7 +137,7 @@ func TestReportCountsWhatItShows(t *testing.T) {
 // TestAWakeKeepsWhatWasSaidThen: settings that changed since are not those that it went out with.
 func TestAWakeKeepsWhatWasSaidThen(t *testing.T) {
 	then, now, every := "then", "now", int64(7_200_000)
-	h, state := story(
+	h, _ := story(
 		&journal.Begin{},
 		&journal.Fire{EventID: "e1", Due: 2000}, // as it comes
 		&journal.Configure{Message: &then, IntervalMs: &every},
@@ -149,7 +149,6 @@ func TestAWakeKeepsWhatWasSaidThen(t *testing.T) {
 		&journal.Configure{Message: &now},
 		&journal.Fire{EventID: "e4", Due: 10_000},
 	)
-	h.Finish(state, 10_000)
 	r := h.Report(Filter{})
 	for i, want := range []Wake{
 		{Message: DefaultMessage, EveryMs: DefaultConfig().IntervalMs}, {Message: then}, {}, // what is as it is now is not said twice
