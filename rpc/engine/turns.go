@@ -30,8 +30,8 @@ func (e *Engine) Lifecycle(params json.RawMessage) {
 		InferenceID string `json:"inferenceId"`
 		Phase       string `json:"phase"`
 	}
-	if err := json.Unmarshal(params, &p); err != nil || p.InferenceID == "" {
-		e.o.Log.Info("an inference/lifecycle notification without an inferenceId is ignored")
+	if err := json.Unmarshal(params, &p); err != nil || p.InferenceID == "" || p.Phase == "" {
+		e.o.Log.Info("an inference/lifecycle notification without an inferenceId or a phase is ignored")
 		return
 	}
 	e.do(func() {

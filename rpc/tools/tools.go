@@ -318,7 +318,7 @@ var table = sync.OnceValue(func() []*Tool {
 			Description: "For hosts that poll: takes events of get_proactive_events. A one-shot reminder is done, a recurring one goes on; they are not returned again.",
 			Args: []Arg{
 				{Name: "event_ids", Kind: aTexts, Required: true, Description: "The event_id of each event."},
-				{Name: "ttl_hours", Kind: aHours, Description: "For how long an event stays away; absent or 0: for ever."},
+				{Name: "ttl_hours", Kind: aHours, Description: "For how long an alert about the server's files stays away; absent or 0: for ever."},
 			},
 			Polling: true, NeedsArgs: true, Idempotent: true,
 			Output: object(prop("ok", boolean("")), prop("acked", integer("how many were taken")), prop("unknown", array(str("ids of nothing that is due")))),
