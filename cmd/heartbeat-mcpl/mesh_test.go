@@ -152,7 +152,7 @@ func TestAgentsSeeAndWakeEachOther(t *testing.T) {
 	audit, err = homes[2].command("audit", "--csv").Output()
 	reviewer.ok(err)
 	contains(t, string(audit), ",taken,0,", ",builder\r\n")
-	contains(t, builder.fail("agent_send", map[string]any{"to": "role:reviewr", "message": "x", "confirm": true}), "The nearest: role:review")
+	contains(t, builder.fail("agent_send", map[string]any{"to": "role:reviewr", "message": "x", "confirm": true}), "The nearest: role:builder, role:verification")
 	contains(t, builder.fail("agent_send", map[string]any{"to": "reviewr", "message": "x", "confirm": true}), `no agent "reviewr" is here. The nearest: reviewer`)
 	contains(t, builder.fail("agent_send", map[string]any{"to": "role:none", "message": "x"}), "no agent")
 	contains(t, builder.fail("agent_checkin", map[string]any{"agent_id": "a b", "status": "x\ny", "ttl_seconds": 5}), "is no name", "status must be one line", "ttl_seconds must be a whole number from 60 to 86400")
