@@ -140,7 +140,11 @@ func historyData(found []entry, more bool) rawjson.Object {
 		if ms, ok := w.LateMs(); ok {
 			late = ms
 		}
-		wakes = append(wakes, rawjson.Object{}.PutTextOrNull("reminderId", f.subject.ReminderID()).PutTextOrNull("message", text.Cut(cmp.Or(w.Message, f.subject.Message), 1000)).
+		said := ""
+		if f.subject.ID != "" { // the heartbeat's may be told before what was read
+			said = cmp.Or(w.Message, f.subject.Message)
+		}
+		wakes = append(wakes, rawjson.Object{}.PutTextOrNull("reminderId", f.subject.ReminderID()).PutTextOrNull("message", text.Cut(said, 1000)).
 			PutText("result", string(w.Result)).Put("due", w.Due).Put("sentAt", sent).Put("takenAt", w.TakenAt).Put("lateMs", late).
 			Put("pushes", len(w.Pushes)).PutTextOrNull("reason", w.Why()).PutTextOrNull("inferenceId", w.InferenceID).Put("manual", w.Manual).PutTextOrNull("from", w.From))
 	}
