@@ -120,9 +120,9 @@ func (s *State) ConfigEdit(by journal.Source, base Config, file FileConfig) *jou
 		Paused:     differs(file.Paused, base.Paused),
 		Mode:       differs(file.Mode, base.Mode),
 		Message:    differs(file.Message, base.Message),
-		Standing:   differs(&file.Standing, base.Standing),
-		Cleared:    differs(&file.Cleared, base.Cleared),
-		Active:     differs(&file.Active, base.Active),
+		Standing:   differs(file.Standing, base.Standing),
+		Cleared:    differs(file.Cleared, base.Cleared),
+		Active:     differs(file.Active, base.Active),
 	}
 	next := s.Configure(by, change)
 	if bytes.Equal(file.Extra, base.Extra) || bytes.Equal(file.Extra, s.Config.Extra) {

@@ -37,9 +37,9 @@ type FileConfig struct {
 	Paused     *bool
 	Mode       *string
 	Message    *string
-	Standing   bool // these three are ours alone: absent is what they are without it
-	Cleared    bool
-	Active     string
+	Standing   *bool // these three are ours alone: absent is what they are without it, never nil
+	Cleared    *bool
+	Active     *string
 	Extra      []byte
 	Ref        ViewRef
 	Problems   []string // the view is usable in part (SPEC 3.3); a sentence fragment each
@@ -59,7 +59,16 @@ func (f *FileConfig) Over(c Config) Config {
 	if f.Message != nil {
 		c.Message = *f.Message
 	}
-	c.Standing, c.Cleared, c.Active, c.Extra = f.Standing, f.Cleared, f.Active, f.Extra
+	if f.Standing != nil {
+		c.Standing = *f.Standing
+	}
+	if f.Cleared != nil {
+		c.Cleared = *f.Cleared
+	}
+	if f.Active != nil {
+		c.Active = *f.Active
+	}
+	c.Extra = f.Extra
 	return c
 }
 
@@ -108,8 +117,9 @@ func ReadConfigView(data []byte) (FileConfig, error) {
 	f.Paused = field(&f.Problems, members, "paused", boolIn)
 	f.Mode = field(&f.Problems, members, "deliveryMode", modeIn)
 	f.Message = field(&f.Problems, members, "message", textIn)
-	f.Standing, f.Cleared = takeTrue(members, "standing"), takeTrue(members, "cleared")
-	f.Active = takeText(members, "activeHours", func(s string) bool { _, err := ParseHours(s); return err == nil })
+	f.Standing = orZero(&f.Problems, members, "standing", boolIn)
+	f.Cleared = orZero(&f.Problems, members, "cleared", boolIn)
+	f.Active = orZero(&f.Problems, members, "activeHours", hoursIn)
 	if raw, ok := members["journal"]; ok {
 		_ = json.Unmarshal(raw, &f.Ref) // ours, and only a hint: what is not in its shape says nothing
 		delete(members, "journal")
@@ -178,6 +188,7 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 	every := field(&problems, members, "everySeconds", func(raw json.RawMessage) (int64, error) {
 		return lengthIn(raw, LeastEveryMs)
 	})
+	details := detailsOf(&problems, members, fireAt, every != nil)
 	for _, must := range []struct {
 		name    string
 		missing bool
@@ -203,75 +214,60 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 		r.EveryMs = *every
 		r.Fixed = r.FireAt > now+r.EveryMs
 	}
-	if len(members) > 0 {
-		r.takeDetails(members)
+	if details.Cron != "" {
+		r.Fixed = true
 	}
+	details.Extra = objectOf(members)
+	r.SetDetails(details)
 	return r, index, nil
 }
 
-// takeDetails takes what the members that are left say.
-func (r *Reminder) takeDetails(members map[string]json.RawMessage) {
+// detailsOf takes the members that only some entries have. One that is absent, null, empty or 0 says nothing.
+func detailsOf(problems *[]string, members map[string]json.RawMessage, fireAt *int64, repeats bool) journal.Details {
 	d := journal.Details{
-		Title:    takeText(members, "title", func(s string) bool { return len(s) <= MostTitleBytes }),
-		Severity: takeText(members, "severity", func(s string) bool { return s == SeverityHigh }),
-		URL:      takeText(members, "url", IsWebURL),
-		Until:    takeNumber(members, "until", MostTimeMs), Left: int(takeNumber(members, "remaining", MostCount)),
+		Title:    own(problems, members, "title", titleIn),
+		Severity: own(problems, members, "severity", severityIn),
+		URL:      own(problems, members, "url", urlIn),
+		Until:    own(problems, members, "until", timeIn),
+		Left:     own(problems, members, "remaining", countIn),
 	}
-	if r.EveryMs == 0 {
-		d.Cron, d.Zone = takeCron(members, r.FireAt)
-		r.Fixed = d.Cron != ""
+	zoneGiven := members["timeZone"] != nil
+	d.Cron, d.Zone = own(problems, members, "cron", textIn), own(problems, members, "timeZone", textIn)
+	switch {
+	case d.Cron == "":
+		d.Zone = ""
+	case repeats:
+		*problems = append(*problems, "cron contradicts everySeconds")
+	case d.Zone == "" && !zoneGiven:
+		d.Zone = "UTC"
 	}
-	d.Extra = objectOf(members)
-	r.SetDetails(d)
+	if d.Cron != "" && d.Zone != "" && fireAt != nil {
+		if _, err := NextCron(d.Cron, d.Zone, *fireAt); err != nil {
+			*problems = append(*problems, fmt.Sprintf("cron %s in the zone %s: %v", shortQuote(d.Cron), shortQuote(d.Zone), err))
+		}
+	}
+	return d
 }
 
-// takeText takes an optional text out of the members. One that is not as we write it stays there, as a member that is not
-// ours.
-func takeText(members map[string]json.RawMessage, name string, ours func(string) bool) string {
-	raw, ok := members[name]
-	if !ok {
-		return ""
+// own is field for a member of ours that has a zero value without it; an empty text is that, too.
+func own[T any](problems *[]string, members map[string]json.RawMessage, name string, read func(json.RawMessage) (T, error)) (value T) {
+	if string(members[name]) == `""` {
+		delete(members, name)
 	}
-	text, err := textIn(raw)
-	if err != nil || !ours(text) {
-		return ""
+	if v := field(problems, members, name, read); v != nil {
+		value = *v
 	}
-	delete(members, name)
-	return text
+	return value
 }
 
-// takeCron takes a calendar that is valid; empty: there is none.
-func takeCron(members map[string]json.RawMessage, fireAt int64) (cron, zone string) {
-	cron, err := textIn(members["cron"])
-	if err != nil {
-		return "", ""
+// orZero is own where what cannot be used is nil, as nothing else is.
+func orZero[T any](problems *[]string, members map[string]json.RawMessage, name string, read func(json.RawMessage) (T, error)) *T {
+	before := len(*problems)
+	value := own(problems, members, name, read)
+	if len(*problems) > before {
+		return nil
 	}
-	if zone, err = textIn(members["timeZone"]); err != nil {
-		zone = "UTC"
-	}
-	if _, err := NextCron(cron, zone, fireAt); err != nil {
-		return "", ""
-	}
-	delete(members, "cron")
-	delete(members, "timeZone")
-	return cron, zone
-}
-
-func takeTrue(members map[string]json.RawMessage, name string) bool {
-	if string(members[name]) != "true" {
-		return false
-	}
-	delete(members, name)
-	return true
-}
-
-func takeNumber(members map[string]json.RawMessage, name string, most int64) int64 {
-	n, err := numberIn(members[name])
-	if err != nil || n != math.Trunc(n) || n < 1 || n > float64(most) {
-		return 0
-	}
-	delete(members, name)
-	return int64(n)
+	return &value
 }
 
 func mentions(problems []string, name string) bool {
@@ -392,6 +388,50 @@ func boolIn(raw json.RawMessage) (bool, error) {
 		return false, fmt.Errorf("is neither true nor false (%s)", shortRaw(raw))
 	}
 	return b, nil
+}
+
+func hoursIn(raw json.RawMessage) (string, error) {
+	text, err := textIn(raw)
+	if err == nil {
+		if _, err = ParseHours(text); err != nil {
+			err = fmt.Errorf("%s: %w", shortQuote(text), err)
+		}
+	}
+	return text, err
+}
+
+func titleIn(raw json.RawMessage) (string, error) {
+	text, err := textIn(raw)
+	if err == nil && len(text) > MostTitleBytes {
+		err = fmt.Errorf("is longer than %d bytes", MostTitleBytes)
+	}
+	return text, err
+}
+
+func severityIn(raw json.RawMessage) (string, error) {
+	switch text, _ := rawjson.Text(raw); text {
+	case SeverityHigh:
+		return text, nil
+	case "normal":
+		return "", nil
+	}
+	return "", fmt.Errorf("is neither \"high\" nor \"normal\" (%s)", shortRaw(raw))
+}
+
+func urlIn(raw json.RawMessage) (string, error) {
+	text, err := textIn(raw)
+	if err == nil && !IsWebURL(text) {
+		err = fmt.Errorf("is no absolute http or https URL (%s)", shortRaw(raw))
+	}
+	return text, err
+}
+
+func countIn(raw json.RawMessage) (int, error) {
+	n, err := numberIn(raw)
+	if err == nil && (n != math.Trunc(n) || n < 0 || n > MostCount) {
+		err = fmt.Errorf("is no whole number up to %d (%s)", MostCount, shortRaw(raw))
+	}
+	return int(n), err
 }
 
 func modeIn(raw json.RawMessage) (string, error) {

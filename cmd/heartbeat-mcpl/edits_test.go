@@ -81,6 +81,38 @@ func TestWhatIsWrongWithAViewIsSaidAtOnce(t *testing.T) {
 	s.end()
 }
 
+// TestTypingErrorInAMemberOfOursChangesNothing: also in one that only some have, while the server runs and while it does not.
+func TestTypingErrorInAMemberOfOursChangesNothing(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		h := newHome(t)
+		s := h.open()
+		plan := s.add(map[string]any{"message": "plan", "cron": "0 9 * * 1-5"})
+		limited := s.add(map[string]any{"message": "limited", "everySeconds": 3600, "count": 3})
+		s.call("heartbeat_configure", map[string]any{"activeHours": "08:00-22:30"})
+		list := s.call("reminder_list", nil)
+		for deadline := time.Now().Add(time.Minute); !strings.Contains(h.read(h.config()), "22:30") || !strings.Contains(h.read(h.reminders()), limited); {
+			if time.Now().After(deadline) {
+				t.Fatal("the views are not written")
+			}
+		}
+		if !running {
+			s.end()
+		}
+		h.write(h.reminders(), strings.NewReplacer("0 9 * * 1-5", "0 9 * * MON-FRY", `"remaining": 3`, `"remaining": "2"`, `"plan"`, `"changed"`).Replace(h.read(h.reminders())))
+		h.write(h.config(), strings.Replace(h.read(h.config()), "08:00-22:30", "8-22", 1))
+		if !running {
+			s = h.open()
+		}
+		now := s.call("reminder_list", nil)
+		contains(t, now, `entry 1: cron "0 9 * * MON-FRY" in the zone "America/Los_Angeles"`, `entry 2: remaining is no number ("2")`, plan, limited, `"plan"`, "3 left")
+		if want := strings.Count(list, "\n"); strings.Count(now, " | next ") != want {
+			t.Errorf("%s, want %d reminders", now, want)
+		}
+		contains(t, s.call("heartbeat_status", nil), "hours=08:00-22:30", `could be used only in part (activeHours "8-22"`)
+		s.end()
+	}
+}
+
 func TestSlowSaveInPlaceIsWaitedFor(t *testing.T) {
 	h := newHome(t)
 	s := h.open()
