@@ -327,8 +327,9 @@ func (h *History) applyAck(b *journal.Ack, at Instant) {
 	if !ok {
 		return
 	}
+	current := ref.subject.unsettled(ref.wake.Due) == ref.wake && ref.push == len(ref.wake.Pushes)-1
 	h.taken(ref, b, at)
-	if b.ID != "" && b.Next == 0 && h.open[b.ID] == ref.subject {
+	if current && b.ID != "" && b.Next == 0 && h.open[b.ID] == ref.subject { // another answer changes no reminder
 		delete(h.open, b.ID)
 	}
 }

@@ -162,6 +162,23 @@ func TestAWakeKeepsWhatWasSaidThen(t *testing.T) {
 	}
 }
 
+// TestAnAnswerToWhatWasSettledEndsNoReminder: the occurrence was polled, or the push refused and another is out.
+func TestAnAnswerToWhatWasSettledEndsNoReminder(t *testing.T) {
+	for name, settle := range map[string]journal.Body{
+		"polled":  &journal.Ack{By: journal.ByTool, ID: "a", EventID: (&Reminder{ID: "a", Since: 2}).OccurrenceID(), Due: 3000, Next: 63_000},
+		"changed": &journal.Add{ID: "a", Message: "changed", FireAt: 63_000, EveryMs: 60_000},
+	} {
+		h, s := story(
+			&journal.Begin{}, &journal.Add{ID: "a", FireAt: 3000, EveryMs: 60_000},
+			&journal.Fire{ID: "a", EventID: "e1", Due: 3000}, settle,
+			&journal.Ack{ID: "a", EventID: "e1"}, // no longer the reminder's own: it has no next
+		)
+		if r := h.Report(Filter{}); r.Totals.Reminders != 1 || r.Totals.Open != 1 || s.Len() != 1 {
+			t.Errorf("%s: %+v, and %d reminders are open", name, r.Totals, s.Len())
+		}
+	}
+}
+
 func TestPercentilesAreNearestRank(t *testing.T) {
 	r := &Report{}
 	for i := range 200 {

@@ -3,14 +3,10 @@ package main
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -18,6 +14,7 @@ import (
 
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/agents"
+	"heartbeat-mcpl/rpc/tools"
 )
 
 // settings are what flags and the environment say (SPEC 1.2); a flag wins over its variable, a variable over the
@@ -170,32 +167,16 @@ func systemZone() *time.Location {
 	return zone
 }
 
-// lengthUnits are the units of lengths of time on the command line.
-var lengthUnits = map[string]time.Duration{"w": 7 * 24 * time.Hour, "d": 24 * time.Hour, "h": time.Hour, "m": time.Minute}
-
-// lengthOf is so many units; what a time.Duration cannot hold is the most that it can.
-func lengthOf(digits, unit string) time.Duration {
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if most := int64(math.MaxInt64 / lengthUnits[unit]); err != nil || n > most {
-		n = most
-	}
-	return time.Duration(n) * lengthUnits[unit]
-}
-
-var keepForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([1-9][0-9]{0,5})(d|h|m|w)$`)
-})
-
 // keeping is how long old events are kept, 0 for ever. A length that is none is warned about: keeping everything loses
 // nothing.
 func (s *settings) keeping(log *slog.Logger) time.Duration {
 	if s.keep == "" {
 		return 0
 	}
-	m := keepForm().FindStringSubmatch(s.keep)
-	if m == nil {
-		log.Warn(fmt.Sprintf("HEARTBEAT_KEEP (or --keep) %q is no length (give a number and w, d, h or m, such as 90d): everything is kept", s.keep))
+	ms, err := tools.ParseLength(s.keep)
+	if err != nil || ms == 0 {
+		log.Warn(fmt.Sprintf("HEARTBEAT_KEEP (or --keep) %q is no length (give a number and its unit, such as 90d or 36h): everything is kept", s.keep))
 		return 0
 	}
-	return lengthOf(m[1], m[2])
+	return time.Duration(ms) * time.Millisecond
 }

@@ -9,15 +9,10 @@ import (
 	"heartbeat-mcpl/rpc/tools"
 )
 
-// agoForm is a length of time before now: 90m, 36h, 7d, 2w.
-var agoForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(\d{1,6})(m|h|d|w)$`)
-})
-
 // parseWhen reads a point in time as a flag gives it: ISO 8601, without an offset in the zone, or a length before now.
 func parseWhen(flag, value string, zone *time.Location, now time.Time) (time.Time, error) {
-	if m := agoForm().FindStringSubmatch(value); m != nil {
-		return now.Add(-lengthOf(m[1], m[2])), nil
+	if ms, err := tools.ParseLength(value); err == nil {
+		return now.Add(-time.Duration(ms) * time.Millisecond), nil
 	}
 	at, err := tools.ParseTime(value, zone)
 	if err != nil {
