@@ -50,7 +50,7 @@ type Lateness struct {
 type Gap struct {
 	From  Instant `json:"from"`
 	To    Instant `json:"to"`
-	Crash bool    `json:"crash"` // the server before it did not end by itself
+	Crash bool    `json:"crash"` // the server before it did not end by itself; it may have run for a while after From
 }
 
 // Report is a history as it is shown to people.

@@ -76,7 +76,6 @@ type Store struct {
 	first        bool     // the journal is being made: there is nothing to rebuild a view from
 	newest       int64    // time of the newest event that was there at the start
 	edited       bool     // edits were taken in since the last Edited
-	closing      bool     // nothing can be waited for any more
 	covered      uint64   // index of a snapshot that was recorded and makes older segments removable once it is on disk
 }
 
@@ -278,9 +277,9 @@ func (s *Store) Flush(now int64) (saved error) {
 	return saved
 }
 
-// Close takes in the last edits, writes the stop event and the views and lets the journal go (SPEC 1.4).
+// Close takes in the last edits, writes the stop event and the views and lets the journal go (SPEC 1.4). A view that somebody is just
+// saving is left to the next start.
 func (s *Store) Close(now int64, reason string) error {
-	s.closing = true
 	s.TakeInEdits(now)
 	s.Record(now, &journal.Stop{PID: s.o.PID, Reason: reason})
 	err := s.Commit(now)

@@ -63,7 +63,7 @@ const savePatience = 2 * time.Second
 
 // beingSaved says whether somebody seems to be writing a view just now. It then counts as not read yet, and is not written.
 func (s *Store) beingSaved(v *view, seen os.FileInfo, data []byte, err error, problems []string) bool {
-	if s.closing || !s.halfSaved(v, savePatience, data, err, problems) {
+	if !s.halfSaved(v, savePatience, data, err, problems) {
 		return false
 	}
 	why := listed(problems)

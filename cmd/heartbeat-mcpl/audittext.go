@@ -378,7 +378,11 @@ func (a *audit) printGaps(u ui) {
 			how = u.paint(red, "crashed")
 		}
 		if g.To > 0 {
-			end, long = a.local(g.To), " ("+length(int64(g.To-g.From))+")"
+			atMost := ""
+			if g.Crash { // it may have run on without anything to record
+				atMost = " at most"
+			}
+			end, long = a.local(g.To), " ("+length(int64(g.To-g.From))+atMost+")"
 		}
 		u.line("  %s to %s%s, after the server %s", a.local(g.From), end, long, how)
 	}

@@ -137,6 +137,28 @@ func TestSlowSaveInPlaceIsWaitedFor(t *testing.T) {
 	}
 }
 
+// TestSlowSaveInPlaceOutlivesTheServer: what was begun to be written while it ran is taken in by the next one.
+func TestSlowSaveInPlaceOutlivesTheServer(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	s.add(map[string]any{"inHours": 1, "message": "before"})
+	edited := strings.Replace(h.shows("before"), `"before"`, `"after"`, 1)
+	f, err := os.OpenFile(h.reminders(), os.O_WRONLY|os.O_TRUNC, 0)
+	s.ok(err)
+	_, err = f.WriteString(edited[:30])
+	s.ok(err)
+	contains(t, s.call("reminder_list", nil), "may not be whole yet", `"before"`)
+	s.call("heartbeat_configure", map[string]any{"paused": true})
+	s.end()
+	_, err = f.WriteString(edited[30:])
+	s.ok(err)
+	s.ok(f.Close())
+	s = h.open()
+	contains(t, s.call("reminder_list", nil), `"after"`, "1 reminder(s):")
+	contains(t, s.call("heartbeat_status", nil), "PAUSED")
+	s.end()
+}
+
 func TestDamageDoneWhileTheServerRunsIsSetAside(t *testing.T) {
 	h := newHome(t)
 	s := h.open()

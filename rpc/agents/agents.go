@@ -41,7 +41,7 @@ type Mesh interface {
 type refusal struct{ error }
 
 func errStale(agent string) error {
-	return refusal{fmt.Errorf("the presence of %s went stale: check in again with agent_checkin", agent)}
+	return refusal{fmt.Errorf("the mesh no longer knows %s (its presence went stale, or the mesh was made anew): check in again with agent_checkin", agent)}
 }
 
 // errUnknown says that nobody knows whether a message was sent.

@@ -94,6 +94,6 @@ func TestWhatTheMeshRefusesIsNoSilence(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "journal")); err != nil {
 		t.Fatal(err)
 	}
-	refused(a, "agent_inbox", "", "the presence of a went stale: check in again with agent_checkin")
+	refused(a, "agent_inbox", "", errStale("a").Error())
 	refused(serve(), "agent_inbox", "", errNobody.Error())
 }
