@@ -175,9 +175,28 @@ func (c *ctl) newAdd() *cobra.Command {
 		if arguments["in"] == nil && arguments["atIso"] == nil && arguments["every"] == nil && arguments["cron"] == nil {
 			return usageError{errors.New("say when: --in, --at, --every or --cron")}
 		}
+		c.fromEnvironment()
+		c.inZone(arguments)
 		return c.do(os.Stdout, "reminder_add", arguments)
 	}
 	return cmd
+}
+
+// inZone gives the times of a reminder the zone that was named, if any: the server that answers has its own.
+func (c *ctl) inZone(arguments map[string]any) {
+	if c.timezone == "" {
+		return
+	}
+	zone := c.zone(slog.New(slog.DiscardHandler))
+	for _, name := range []string{"atIso", "until"} {
+		given, _ := arguments[name].(string)
+		if at, err := tools.ParseTime(given, zone); err == nil { // what is no time the tool refuses
+			arguments[name] = at.In(zone).Format(time.RFC3339Nano)
+		}
+	}
+	if arguments["cron"] != nil && arguments["timeZone"] == nil {
+		arguments["timeZone"] = zone.String()
+	}
 }
 
 func (c *ctl) newConfigure() *cobra.Command {

@@ -86,6 +86,27 @@ func TestCtlSpeaksTheAgentsZone(t *testing.T) {
 	}
 }
 
+// TestCtlSpeaksTheZoneThatIsNamed: with a server as without one.
+func TestCtlSpeaksTheZoneThatIsNamed(t *testing.T) {
+	h := newHome(t)
+	for _, running := range []bool{false, true} {
+		var s *session
+		if running {
+			s = h.open()
+		}
+		contains(t, h.ctl("add", "x", "--at", "2031-01-01T09:00", "--timezone", "Europe/Berlin"), "Reminder rem_")
+		contains(t, h.ctl("add", "x", "--cron", "0 9 * * 1-5", "--until", "2031-01-01T09:00", "--timezone", "Europe/Berlin"), `cron "0 9 * * 1-5" [Europe/Berlin], until 2031-01-01T0`)
+		contains(t, h.ctl("add", "x", "--cron", "0 9 * * 1-5", "--cron-zone", "UTC", "--timezone", "Europe/Berlin"), `cron "0 9 * * 1-5" [UTC]`)
+		if running {
+			list := s.call("reminder_list", nil)
+			if n := strings.Count(list, "next 2031-01-01T00:00:00-08:00"); n != 2 {
+				t.Errorf("%d of both are at nine in Berlin: %s", n, list)
+			}
+			s.end()
+		}
+	}
+}
+
 func TestCtlSaysWhatWasAskedInItsOwnWords(t *testing.T) {
 	h := newHome(t)
 	contains(t, h.ctl("add", "x"), "say when: --in, --at, --every or --cron", "Run 'heartbeat-mcpl ctl add --help'")
