@@ -469,7 +469,7 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 	e.logWaiting()
 	remaining := e.state().Len()
 	return reply{
-		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", id, remaining),
+		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", text.OneLine(id), remaining),
 		data:    rawjson.Object{}.PutText("id", id).Put("cancelled", true).Put("remaining", remaining),
 		notes:   notes,
 		changed: true,

@@ -156,7 +156,7 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 	if r.FireAt <= now {
 		when = "overdue"
 	}
-	line := r.ID + " | next " + Agent(r.FireAt, zone) + " (" + when + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
+	line := OneLine(r.ID) + " | next " + Agent(r.FireAt, zone) + " (" + when + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
 	switch how, at, reason := r.Attempt.Failed(); how {
 	case projection.Refused:
 		line += fmt.Sprintf(" | refused by the host at %s: %s", Agent(at, zone), OneLine(reason))
@@ -202,9 +202,9 @@ func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location)
 	case w.From != "":
 		name = "message from " + w.From
 	case id != "" && said != "":
-		name, message = id, " | "+Quote(Cut(said, mostHistoryText))
+		name, message = OneLine(id), " | "+Quote(Cut(said, mostHistoryText))
 	case id != "":
-		name = id
+		name = OneLine(id)
 	}
 	line := fmt.Sprintf("%s | %s | %s", Agent(int64(w.At()), zone), name, w.Result)
 	if w.Manual {
@@ -243,7 +243,7 @@ func ReminderWake(r *projection.Reminder, now int64, zone *time.Location) string
 	if now-r.FireAt >= OverdueMs {
 		due = ", due " + Agent(r.FireAt, zone)
 	}
-	return fmt.Sprintf("[reminder %s, %s%s · current time: %s] %s", r.ID, about, due, Agent(now, zone), r.Message)
+	return fmt.Sprintf("[reminder %s, %s%s · current time: %s] %s", OneLine(r.ID), about, due, Agent(now, zone), r.Message)
 }
 
 // Letter is another agent's message as an agent reads it: behind a header that names its sender, and with a mark before each

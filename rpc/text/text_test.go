@@ -17,6 +17,7 @@ func TestLines(t *testing.T) {
 	once := &projection.Reminder{ID: "rem_a", Message: "tea <b>\n", CreatedAt: set, FireAt: now}
 	late := &projection.Reminder{ID: "rem_a", Message: "tea", CreatedAt: set, FireAt: now - 60_000}
 	again := &projection.Reminder{ID: "rem_b", Message: "m", CreatedAt: set, FireAt: now + 7500, EveryMs: 7500}
+	odd := &projection.Reminder{ID: "a\n] b", Message: "m", CreatedAt: set, FireAt: now + 7500, EveryMs: 7500} // out of a file
 	refused := &projection.Reminder{ID: "rem_c", Message: "m", CreatedAt: set, FireAt: set,
 		Attempt: &projection.Attempt{Outcome: projection.Refused, At: now, Reason: "busy\nrem_x | \"no\""}}
 	paused := projection.DefaultConfig()
@@ -29,6 +30,8 @@ func TestLines(t *testing.T) {
 		{ReminderWake(once, now, la), "[reminder rem_a, set 2026-10-10T08:02:36-07:00 [America/Los_Angeles] · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] tea <b>\n"},
 		{ReminderWake(late, now, la), "[reminder rem_a, set 2026-10-10T08:02:36-07:00 [America/Los_Angeles], due 2026-10-12T20:01:36-07:00 [America/Los_Angeles] · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] tea"},
 		{ReminderWake(again, now, la), "[reminder rem_b, repeats every 7.5s · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] m"},
+		{ReminderWake(odd, now, la), `[reminder a\n] b, repeats every 7.5s · current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] m`},
+		{ReminderLine(odd, now, la), `a\n] b | next 2026-10-12T20:02:43-07:00 [America/Los_Angeles] (~7s) | repeats every 7.5s | "m"`},
 		{HeartbeatWake(&projection.Config{Message: "hi"}, now, la), "[current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles]] hi"},
 		{HeartbeatWake(&projection.Config{Message: "look", IntervalMs: 600_000, Standing: true}, now, la), "[current time: 2026-10-12T20:02:36-07:00 [America/Los_Angeles] · recurring instruction, every 600s] look\n\n(This is the instruction that was set to come again and again. If nothing material has changed since the last time, a brief word is enough: do not invent work.)"},
 		{Status{Config: projection.Config{IntervalMs: 60_000, Message: "m", Active: "08:00-22:30"}, Mode: "message", NextMs: 1000, Beats: projection.Beats{Taken: 3, LastMs: set}, Zone: la}.String(),
