@@ -87,7 +87,7 @@ func BenchmarkReadReminders(b *testing.B) {
 			b.SetBytes(int64(len(view)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if f, err := ReadRemindersView(view, 1); err != nil || len(f.Reminders) != n {
+				if f, err := ReadRemindersView(view, 1, "UTC"); err != nil || len(f.Reminders) != n {
 					b.Fatal(err, len(f.Reminders))
 				}
 			}

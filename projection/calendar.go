@@ -20,7 +20,7 @@ import (
 func NextCron(expression, zone string, after int64) (int64, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" || zone == "" {
-		return 0, fmt.Errorf("%q is no time zone", zone)
+		return 0, fmt.Errorf("%q %w", zone, errNoZone)
 	}
 	if err := checkCron(expression); err != nil {
 		return 0, err
@@ -36,6 +36,8 @@ func NextCron(expression, zone string, after int64) (int64, error) {
 	}
 	return 0, errors.New("it never falls due again")
 }
+
+var errNoZone = errors.New("is no time zone")
 
 var errCron = errors.New("give five fields, each in its range: minute (0-59), hour (0-23), day of the month (1-31), month (1-12), day of the week (0-6, SUN-SAT), such as 0 9 * * 1-5")
 

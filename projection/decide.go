@@ -2,6 +2,7 @@ package projection
 
 import (
 	"bytes"
+	"errors"
 
 	"heartbeat-mcpl/journal"
 )
@@ -89,6 +90,9 @@ func (r *Reminder) slotAfter(now int64) int64 {
 		return nextSlot(r.FireAt, r.EveryMs, now)
 	}
 	next, err := NextCron(d.Cron, d.Zone, max(now, r.FireAt))
+	if errors.Is(err, errNoZone) { // not on this machine: that ends no promise
+		next, err = NextCron(d.Cron, "UTC", max(now, r.FireAt))
+	}
 	if err != nil {
 		return 0 // it was valid when it was set: a calendar that has no further day
 	}

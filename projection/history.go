@@ -307,6 +307,9 @@ func (h *History) applyFire(b *journal.Fire, at Instant) {
 	if w == nil || b.ID == "" && !b.Fallback {
 		w = s.wake(&Wake{Due: Instant(b.Due), Manual: b.Manual})
 	}
+	if b.Fallback { // it has the text of now, where the one before had none
+		w.Message, w.EveryMs = s.Message, s.EveryMs
+	}
 	h.push(s, w, PushRecord{SentAt: at, EventID: b.EventID, Silent: b.Silent, Fallback: b.Fallback})
 }
 

@@ -146,12 +146,14 @@ func TestAWakeKeepsWhatWasSaidThen(t *testing.T) {
 		&journal.Fire{ID: "a", EventID: "e3", Due: 5000},
 		&journal.Ack{ID: "a", EventID: "e3", Next: 65_000},
 		&journal.Add{ID: "a", Message: "edited", FireAt: 65_000, EveryMs: 60_000},
+		&journal.Fire{EventID: "e4", Due: 9000, Silent: true},
 		&journal.Configure{Message: &now},
-		&journal.Fire{EventID: "e4", Due: 10_000},
+		&journal.Fire{EventID: "e5", Due: 9000, Fallback: true},
+		&journal.Fire{EventID: "e6", Due: 12_000},
 	)
 	r := h.Report(Filter{})
 	for i, want := range []Wake{
-		{Message: DefaultMessage, EveryMs: DefaultConfig().IntervalMs}, {Message: then}, {}, // what is as it is now is not said twice
+		{Message: DefaultMessage, EveryMs: DefaultConfig().IntervalMs}, {Message: then}, {}, {}, // what is as it is now is not said twice
 	} {
 		if w := r.Heartbeat.Wakes[i]; w.Message != want.Message || w.EveryMs != want.EveryMs {
 			t.Errorf("heartbeat %d: %q every %d, want %q every %d", i+1, w.Message, w.EveryMs, want.Message, want.EveryMs)

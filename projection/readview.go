@@ -141,9 +141,9 @@ func FirstViewIndex(data []byte) uint64 {
 	return index
 }
 
-// ReadRemindersView reads the bytes of a reminders view; now stands in for a createdAt that is missing. An error wraps
-// [ErrDamaged].
-func ReadRemindersView(data []byte, now int64) (FileReminders, error) {
+// ReadRemindersView reads the bytes of a reminders view; now stands in for a createdAt that is missing, zone (the agent's) for a
+// calendar's timeZone. An error wraps [ErrDamaged].
+func ReadRemindersView(data []byte, now int64, zone string) (FileReminders, error) {
 	var f FileReminders
 	text, mended := cleanText(data)
 	if mended {
@@ -158,7 +158,7 @@ func ReadRemindersView(data []byte, now int64) (FileReminders, error) {
 	isArray := rawjson.Items(text, func(raw json.RawMessage) {
 		i++
 		clear(members)
-		r, index, err := readReminder(raw, members, now)
+		r, index, err := readReminder(raw, members, now, zone)
 		if err == nil && seen[r.ID] {
 			err = fmt.Errorf("the id %s is there twice", shortQuote(r.ID))
 		}
@@ -176,7 +176,7 @@ func ReadRemindersView(data []byte, now int64) (FileReminders, error) {
 	return f, nil
 }
 
-func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now int64) (r Reminder, index uint64, err error) {
+func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now int64, zone string) (r Reminder, index uint64, err error) {
 	if !rawjson.Each(raw, func(name []byte, value json.RawMessage) { members[string(name)] = value }) {
 		return r, 0, errors.New("not an object")
 	}
@@ -188,7 +188,10 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 	every := field(&problems, members, "everySeconds", func(raw json.RawMessage) (int64, error) {
 		return lengthIn(raw, LeastEveryMs)
 	})
-	details := detailsOf(&problems, members, fireAt, every != nil)
+	details := detailsOf(&problems, members, zone)
+	if fireAt != nil {
+		checkSchedule(&problems, *fireAt, every != nil, &details)
+	}
 	for _, must := range []struct {
 		name    string
 		missing bool
@@ -222,38 +225,51 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 	return r, index, nil
 }
 
-// detailsOf takes the members that only some entries have. One that is absent, null, empty or 0 says nothing.
-func detailsOf(problems *[]string, members map[string]json.RawMessage, fireAt *int64, repeats bool) journal.Details {
+// detailsOf takes the members that only some entries have. One that is absent or null says nothing, nor does an empty text.
+func detailsOf(problems *[]string, members map[string]json.RawMessage, zone string) journal.Details {
+	for _, name := range []string{"title", "severity", "url", "cron", "timeZone"} {
+		if string(members[name]) == `""` {
+			delete(members, name)
+		}
+	}
 	d := journal.Details{
 		Title:    own(problems, members, "title", titleIn),
 		Severity: own(problems, members, "severity", severityIn),
 		URL:      own(problems, members, "url", urlIn),
-		Until:    own(problems, members, "until", timeIn),
+		Until:    own(problems, members, "until", untilIn),
 		Left:     own(problems, members, "remaining", countIn),
+		Cron:     own(problems, members, "cron", textIn),
 	}
-	zoneGiven := members["timeZone"] != nil
-	d.Cron, d.Zone = own(problems, members, "cron", textIn), own(problems, members, "timeZone", textIn)
-	switch {
-	case d.Cron == "":
-		d.Zone = ""
-	case repeats:
-		*problems = append(*problems, "cron contradicts everySeconds")
-	case d.Zone == "" && !zoneGiven:
-		d.Zone = "UTC"
-	}
-	if d.Cron != "" && d.Zone != "" && fireAt != nil {
-		if _, err := NextCron(d.Cron, d.Zone, *fireAt); err != nil {
-			*problems = append(*problems, fmt.Sprintf("cron %s in the zone %s: %v", shortQuote(d.Cron), shortQuote(d.Zone), err))
+	if d.Cron != "" { // without one a timeZone is none of ours
+		if d.Zone = zone; members["timeZone"] != nil && string(members["timeZone"]) != "null" {
+			d.Zone = own(problems, members, "timeZone", textIn)
 		}
+		delete(members, "timeZone")
 	}
 	return d
 }
 
-// own is field for a member of ours that has a zero value without it; an empty text is that, too.
-func own[T any](problems *[]string, members map[string]json.RawMessage, name string, read func(json.RawMessage) (T, error)) (value T) {
-	if string(members[name]) == `""` {
-		delete(members, name)
+// checkSchedule finds what contradicts itself in when an entry comes.
+func checkSchedule(problems *[]string, fireAt int64, repeats bool, d *journal.Details) {
+	add := func(format string, v ...any) { *problems = append(*problems, fmt.Sprintf(format, v...)) }
+	switch {
+	case d.Cron != "" && repeats:
+		add("cron contradicts everySeconds")
+	case d.Cron != "" && d.Zone != "": // without one it was no text
+		if _, err := NextCron(d.Cron, d.Zone, fireAt); err != nil {
+			add("cron %s in the zone %s: %v", shortQuote(d.Cron), shortQuote(d.Zone), err)
+		}
 	}
+	if d.Until > 0 && fireAt > d.Until {
+		add("until is before fireAt")
+	}
+	if (d.Until > 0 || d.Left > 0) && !repeats && d.Cron == "" {
+		add("until and remaining end what repeats, by everySeconds or cron")
+	}
+}
+
+// own is field for a member of ours that has a zero value without it.
+func own[T any](problems *[]string, members map[string]json.RawMessage, name string, read func(json.RawMessage) (T, error)) (value T) {
 	if v := field(problems, members, name, read); v != nil {
 		value = *v
 	}
@@ -390,7 +406,18 @@ func boolIn(raw json.RawMessage) (bool, error) {
 	return b, nil
 }
 
+func untilIn(raw json.RawMessage) (int64, error) {
+	until, err := timeIn(raw)
+	if err == nil && until == 0 {
+		err = errors.New("is 0")
+	}
+	return until, err
+}
+
 func hoursIn(raw json.RawMessage) (string, error) {
+	if string(raw) == `""` {
+		return "", nil
+	}
 	text, err := textIn(raw)
 	if err == nil {
 		if _, err = ParseHours(text); err != nil {
@@ -428,8 +455,8 @@ func urlIn(raw json.RawMessage) (string, error) {
 
 func countIn(raw json.RawMessage) (int, error) {
 	n, err := numberIn(raw)
-	if err == nil && (n != math.Trunc(n) || n < 0 || n > MostCount) {
-		err = fmt.Errorf("is no whole number up to %d (%s)", MostCount, shortRaw(raw))
+	if err == nil && (n != math.Trunc(n) || n < 1 || n > MostCount) {
+		err = fmt.Errorf("is no whole number from 1 to %d (%s)", MostCount, shortRaw(raw))
 	}
 	return int(n), err
 }

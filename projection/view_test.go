@@ -129,11 +129,23 @@ func TestRemindersViewKeepsItsGoodEntries(t *testing.T) {
 		{name: "a time after the year 9999", file: `[{"id":"x","message":"m","fireAt":1e15}]`, problems: "fireAt is out of range"},
 		{name: "an interval below five seconds", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":4}]`, problems: "everySeconds is out of range"},
 		{name: "the same id twice", file: `[` + good + `,` + good + `]`, ids: "rem_a", problems: `the id "rem_a" is there twice`},
+		{name: "a calendar that is none", file: `[{"id":"x","message":"m","fireAt":5,"cron":"0 9 * * MON-FRY","timeZone":"UTC"}]`, problems: `cron "0 9 * * MON-FRY" in the zone "UTC": give five fields`},
+		{name: "a calendar in no zone", file: `[{"id":"x","message":"m","fireAt":5,"cron":"0 9 * * *","timeZone":"Mars/X"}]`, problems: `"Mars/X" is no time zone`},
+		{name: "a calendar in a zone that is no text", file: `[{"id":"x","message":"m","fireAt":5,"cron":"0 9 * * *","timeZone":5}]`, problems: "timeZone is no text (5)"},
+		{name: "a calendar and an interval", file: `[{"id":"x","message":"m","fireAt":5,"cron":"0 9 * * *","everySeconds":60}]`, problems: "cron contradicts everySeconds"},
+		{name: "a zone without a calendar is another's", file: `[{"id":"x","message":"m","fireAt":5,"timeZone":"Mars/X"}]`, ids: "x"},
+		{name: "an end before the next time", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":60,"until":4}]`, problems: "until is before fireAt"},
+		{name: "an end of what does not repeat", file: `[{"id":"x","message":"m","fireAt":5,"remaining":3}]`, problems: "until and remaining end what repeats"},
+		{name: "no times left", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":60,"remaining":0}]`, problems: "remaining is no whole number from 1 to"},
+		{name: "an end that is text", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":60,"until":""}]`, problems: "until is no number"},
+		{name: "what is null or empty says nothing", file: `[{"id":"x","message":"m","fireAt":5,"cron":null,"until":null,"remaining":null,"title":"","severity":"normal","url":null}]`, ids: "x"},
+		{name: "a severity that is none", file: `[{"id":"x","message":"m","fireAt":5,"severity":"urgent"}]`, problems: "severity is neither"},
+		{name: "an address that is none", file: `[{"id":"x","message":"m","fireAt":5,"url":"ftp://x"}]`, problems: "url is no absolute http or https URL"},
 		{name: "an object", file: `{}`, damaged: true},
 		{name: "a torn file", file: `[` + good, damaged: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, err := ReadRemindersView([]byte(c.file), 100)
+			f, err := ReadRemindersView([]byte(c.file), 100, "UTC")
 			if c.damaged != errors.Is(err, ErrDamaged) {
 				t.Fatalf("error %v, want damage %v", err, c.damaged)
 			}
@@ -148,6 +160,25 @@ func TestRemindersViewKeepsItsGoodEntries(t *testing.T) {
 				t.Errorf("problems %q, want %q", all, c.problems)
 			}
 		})
+	}
+}
+
+// TestACalendarWithoutAZoneIsInTheAgents, however it is left out.
+func TestACalendarWithoutAZoneIsInTheAgents(t *testing.T) {
+	for _, zone := range []string{``, `,"timeZone":""`, `,"timeZone":null`} {
+		f, err := ReadRemindersView([]byte(`[{"id":"x","message":"m","fireAt":5,"cron":"0 9 * * *"`+zone+`}]`), 1, "Europe/Berlin")
+		if err != nil || len(f.Reminders) != 1 || f.Reminders[0].Details().Zone != "Europe/Berlin" {
+			t.Errorf("%s: %+v, %v", zone, f, err)
+		}
+	}
+}
+
+// TestACalendarGoesOnWhereItsZoneIsNotKnown: a machine without that zone ends no promise.
+func TestACalendarGoesOnWhereItsZoneIsNotKnown(t *testing.T) {
+	r := Reminder{ID: "x", FireAt: 5, Attempt: &Attempt{EventID: "e"}}
+	r.SetDetails(journal.Details{Cron: "0 9 * * *", Zone: "Mars/X"})
+	if want := int64(9 * 3600e3); r.Ack(6).Next != want {
+		t.Errorf("next %d, want %d", r.Ack(6).Next, want)
 	}
 }
 
@@ -168,12 +199,12 @@ func TestViewsRoundTrip(t *testing.T) {
 			all = append(all, r)
 		}
 		index := rapid.Uint64Range(1, 1<<50).Draw(t, "index")
-		f, err := ReadRemindersView(RemindersView(pointers(all), index), 0)
+		f, err := ReadRemindersView(RemindersView(pointers(all), index), 0, "UTC")
 		if err != nil || len(f.Problems) > 0 || len(f.Reminders) != len(all) || len(all) > 0 && f.Index != index {
 			t.Fatalf("got %+v, %v of %+v", f, err, all)
 		}
 		// Extra is compared as JSON by reading it twice: the second reading must be a fixed point.
-		again, err := ReadRemindersView(RemindersView(pointers(f.Reminders), index), 0)
+		again, err := ReadRemindersView(RemindersView(pointers(f.Reminders), index), 0, "UTC")
 		if err != nil || DigestReminders(again.Reminders) != DigestReminders(f.Reminders) {
 			t.Fatalf("got %+v, %v, want %+v", again, err, f)
 		}
@@ -231,8 +262,8 @@ func FuzzReadViews(f *testing.F) {
 				t.Fatalf("what was read cannot be read back: %v", err)
 			}
 		}
-		if r, err := ReadRemindersView(data, 0); err == nil {
-			if again, err := ReadRemindersView(RemindersView(pointers(r.Reminders), 1), 0); err != nil || len(again.Problems) > 0 {
+		if r, err := ReadRemindersView(data, 0, "UTC"); err == nil {
+			if again, err := ReadRemindersView(RemindersView(pointers(r.Reminders), 1), 0, "UTC"); err != nil || len(again.Problems) > 0 {
 				t.Fatalf("what was read cannot be read back: %v, %v", err, again.Problems)
 			}
 		}

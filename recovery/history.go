@@ -1,7 +1,6 @@
 package recovery
 
 import (
-	"cmp"
 	"strings"
 
 	"heartbeat-mcpl/journal"
@@ -33,7 +32,7 @@ func ReadPast(dir string, step func(index uint64)) (*Past, error) {
 			p.History.Begin(f.state)
 		}
 		p.History.Apply(e)
-		if start, ok := e.Body.(*journal.Start); ok && (p.Zone == "" || !byCommand(start)) {
+		if start, ok := e.Body.(*journal.Start); ok && !byCommand(start) {
 			p.Zone = start.Zone
 		}
 		if step != nil {
@@ -49,36 +48,30 @@ func byCommand(start *journal.Start) bool {
 	return strings.HasSuffix(start.Version, projection.CtlSuffix)
 }
 
-// ZoneOf is the agent's time zone as the newest start of a server says it, else that of a command, empty where there is none. It
-// reads from the end backwards.
+// ZoneOf is the agent's time zone as the newest start of a server says it, empty where there is none. It reads from the end
+// backwards.
 func ZoneOf(dir string) (string, error) {
 	starts, err := journal.Starts(dir)
 	if err != nil {
 		return "", err
 	}
-	commands := ""
 	for i := len(starts) - 1; i >= 0; i-- {
 		scanner, err := journal.NewScanner(dir)
 		if err != nil {
 			return "", err
 		}
 		scanner.Seek(starts[i])
-		zone, command := "", ""
+		zone := ""
 		for scanner.Next() && (i+1 == len(starts) || scanner.Event().Index < starts[i+1]) {
-			if start, ok := scanner.Event().Body.(*journal.Start); ok {
-				if byCommand(start) {
-					command = start.Zone
-				} else {
-					zone = start.Zone
-				}
+			if start, ok := scanner.Event().Body.(*journal.Start); ok && !byCommand(start) {
+				zone = start.Zone
 			}
 		}
 		if zone != "" {
 			return zone, nil
 		}
-		commands = cmp.Or(commands, command)
 	}
-	return commands, nil
+	return "", nil
 }
 
 // RecentWakes is the history of the journal in dir read from its end backwards, as far as enough says that it has to be:

@@ -80,7 +80,7 @@ const (
 // readSaved reads the views once nobody seems to be saving one of them.
 func (s *Store) readSaved(now int64) (configFile, remindersFile) {
 	for polls := 0; ; polls++ {
-		config, reminders := readConfig(s.config), loadReminders(s.reminders, now)
+		config, reminders := readConfig(s.config), loadReminders(s.reminders, now, s.o.Zone)
 		if s.justTouched(s.reminders, startPatience) && reminders.seemsCut() {
 			reminders.parse()
 		}

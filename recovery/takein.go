@@ -35,7 +35,7 @@ func (s *Store) TakeInEdits(now int64) bool {
 	}
 	if v := s.reminders; v.locked == "" && v.changed() {
 		seen := v.seen
-		file := readReminders(v, now)
+		file := readReminders(v, now, s.o.Zone)
 		if !s.beingSaved(v, seen, file.data, file.err, file.said.Problems) {
 			if file.err != nil || file.partial() || file.digest != s.shown {
 				s.takeInReminders(now, journal.ByFile, file, s.baseReminders(&file))
@@ -52,7 +52,7 @@ func (s *Store) TakeInEdits(now int64) bool {
 
 // Shows says whether both views are there and show a state: nobody changed them, and they were written since it changed.
 func Shows(files Files, state *projection.State) bool {
-	config, reminders := readConfig(newView(files.Config)), readReminders(newView(files.Reminders), state.TimeMs)
+	config, reminders := readConfig(newView(files.Config)), readReminders(newView(files.Reminders), state.TimeMs, anyZone)
 	return config.err == nil && reminders.err == nil && len(config.said.Problems) == 0 && !reminders.partial() &&
 		len(config.said.Differences(state.Config)) == 0 && reminders.digest == state.RemindersDigest()
 }
@@ -130,24 +130,28 @@ func readConfig(v *view) configFile {
 // remindersFile is a reminders view as it was read.
 type remindersFile struct {
 	data   []byte
-	now    int64 // when it was read
-	parsed bool  // said is what it says; before that, only err is known
+	now    int64  // when it was read
+	zone   string // of the agent
+	parsed bool   // said is what it says; before that, only err is known
 	said   projection.FileReminders
 	digest projection.Digest // of what it shows
 	err    error             // as in configFile
 }
 
+// anyZone is for looking whether a view shows what the server wrote, which names the zone of each calendar.
+const anyZone = "UTC"
+
 // readReminders reads the reminders view and what it says.
-func readReminders(v *view, now int64) remindersFile {
-	f := loadReminders(v, now)
+func readReminders(v *view, now int64, zone string) remindersFile {
+	f := loadReminders(v, now, zone)
 	f.parse()
 	return f
 }
 
 // loadReminders reads the reminders view's bytes: what a long one says takes a while to find out, and is often known from
 // the journal ([remindersFile.showsExactly]).
-func loadReminders(v *view, now int64) remindersFile {
-	f := remindersFile{now: now}
+func loadReminders(v *view, now int64, zone string) remindersFile {
+	f := remindersFile{now: now, zone: zone}
 	f.data, f.err = v.read()
 	return f
 }
@@ -157,7 +161,7 @@ func (f *remindersFile) parse() {
 		return
 	}
 	f.parsed = true
-	f.said, f.err = projection.ReadRemindersView(f.data, f.now)
+	f.said, f.err = projection.ReadRemindersView(f.data, f.now, f.zone)
 	f.digest = projection.DigestReminders(f.said.Reminders)
 }
 

@@ -59,7 +59,7 @@ func (v *Verification) tailFault() bool {
 
 func verify(files Files, step func(uint64)) (*Verification, error) {
 	// The views are read first: the journal is then never behind them.
-	views := shownViews{files: files, config: readConfig(newView(files.Config)), reminders: readReminders(newView(files.Reminders), 0)}
+	views := shownViews{files: files, config: readConfig(newView(files.Config)), reminders: readReminders(newView(files.Reminders), 0, anyZone)}
 	starts, err := journal.Starts(files.Journal)
 	if err != nil {
 		return nil, err

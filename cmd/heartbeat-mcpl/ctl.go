@@ -187,7 +187,8 @@ func (c *ctl) inZone(arguments map[string]any) {
 	if c.timezone == "" {
 		return
 	}
-	zone := c.zone(slog.New(slog.DiscardHandler))
+	zone := c.zone(slog.New(newLogHandler(os.Stderr)))
+	c.timezone = zone.String() // one that is none was warned about
 	for _, name := range []string{"atIso", "until"} {
 		given, _ := arguments[name].(string)
 		if at, err := tools.ParseTime(given, zone); err == nil { // what is no time the tool refuses

@@ -45,9 +45,17 @@ func run(args []string) int {
 	return exitCode(cmp.Or(err, quietly(out.err)), "heartbeat-mcpl: ", cmd.CommandPath())
 }
 
-// serves says whether a command line is a host's: flags, --stdio among them. Behind a command's name it is that command's word.
+// serves says whether a command line is a host's: --stdio among its flags. Behind a command's name it is that command's word.
 func serves(args []string) bool {
-	return len(args) > 0 && strings.HasPrefix(args[0], "-") && slices.Contains(args, "--stdio")
+	for i := 0; i < len(args) && strings.HasPrefix(args[i], "-") && args[i] != "--"; i++ {
+		switch name := strings.TrimPrefix(args[i], "--"); {
+		case name == "stdio", name == "stdio=true":
+			return true
+		case slices.ContainsFunc(settingsTable, func(row setting) bool { return row.flag == name }):
+			i++ // its value
+		}
+	}
+	return false
 }
 
 // exitCode is the process's for the error with which a command ended, which is said on stderr in a line that begins so.
