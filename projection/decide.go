@@ -51,6 +51,13 @@ func (s *State) Configure(by journal.Source, change Change) *journal.Configure {
 	return next
 }
 
+// override is the inverse of differs: what is wanted takes the place of what there is.
+func override[T any](have, want *T) {
+	if want != nil {
+		*have = *want
+	}
+}
+
 func differs[T comparable](want *T, have T) *T {
 	if want == nil || *want == have {
 		return nil

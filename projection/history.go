@@ -83,6 +83,9 @@ func (w *Wake) Why() string {
 	return w.Reason
 }
 
+// Said is what the wake's subject said then.
+func (w *Wake) Said(s *Subject) string { return cmp.Or(w.Message, s.Message) }
+
 // LateMs is how long after it fell due the host took the wake; false for one that was not taken, for one that was asked for by
 // hand, and for a message, whose sender's clock may be another.
 func (w *Wake) LateMs() (int64, bool) {
@@ -117,6 +120,9 @@ func (s *Subject) ReminderID() string {
 
 // CtlSuffix ends the version in the start event of a command that opened the journal for one change.
 const CtlSuffix = " (ctl)"
+
+// ByCommand says whether such a command started, not a server.
+func ByCommand(start *journal.Start) bool { return strings.HasSuffix(start.Version, CtlSuffix) }
 
 // Run is the time in which one server held the journal.
 type Run struct {
@@ -159,7 +165,7 @@ func NewHistory() *History {
 
 // Begin makes the reminders that a state holds known: those that were set before the first event that is fed.
 func (h *History) Begin(s *State) {
-	h.Heartbeat.Message, h.Heartbeat.EveryMs = s.Config.Message, s.Config.IntervalMs
+	h.configured(s.Config)
 	for _, r := range s.Reminders() {
 		if h.open[r.ID] == nil {
 			h.add(&Subject{ID: r.ID, Message: r.Message, SetAt: Instant(r.CreatedAt), EveryMs: r.EveryMs, Cron: r.Details().Cron})
@@ -174,11 +180,11 @@ func (h *History) Apply(e journal.Event) {
 	switch b := e.Body.(type) {
 	case *journal.Begin:
 		if b.Replaces == "" {
-			c := DefaultConfig()
-			h.Heartbeat.Message, h.Heartbeat.EveryMs = c.Message, c.IntervalMs
+			h.configured(DefaultConfig())
 		}
 	case *journal.Configure:
-		h.applyConfigure(b)
+		override(&h.Heartbeat.Message, b.Message)
+		override(&h.Heartbeat.EveryMs, b.IntervalMs)
 	case *journal.Add:
 		h.applyAdd(b, at)
 	case *journal.Cancel:
@@ -228,7 +234,7 @@ func (h *History) Finish(s *State, now int64) {
 			subject.wake(&Wake{Due: Instant(r.FireAt), Result: ResultDue})
 		}
 	}
-	h.Heartbeat.Message, h.Heartbeat.EveryMs = s.Config.Message, s.Config.IntervalMs
+	h.configured(s.Config)
 	if due, active := s.HeartbeatDue(); active {
 		h.Heartbeat.NextAt = Instant(due)
 	}
@@ -257,13 +263,9 @@ func (s *Subject) wake(w *Wake) *Wake {
 	return w
 }
 
-func (h *History) applyConfigure(b *journal.Configure) {
-	if b.Message != nil {
-		h.Heartbeat.Message = *b.Message
-	}
-	if b.IntervalMs != nil {
-		h.Heartbeat.EveryMs = *b.IntervalMs
-	}
+// configured has the heartbeat say what the settings say.
+func (h *History) configured(c Config) {
+	h.Heartbeat.Message, h.Heartbeat.EveryMs = c.Message, c.IntervalMs
 }
 
 func (h *History) applyAdd(b *journal.Add, at Instant) {
@@ -457,8 +459,8 @@ func (h *History) applyStart(b *journal.Start, at Instant) {
 			ref.wake.Result = ResultNoAnswer
 		}
 	}
-	if strings.HasSuffix(b.Version, CtlSuffix) {
-		return // a person's command, not a server
+	if ByCommand(b) {
+		return
 	}
 	h.Runs = append(h.Runs, &Run{From: at, Version: b.Version, PID: b.PID})
 }

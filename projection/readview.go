@@ -47,27 +47,13 @@ type FileConfig struct {
 
 // Over is the settings c with what the file says laid over them.
 func (f *FileConfig) Over(c Config) Config {
-	if f.IntervalMs != nil {
-		c.IntervalMs = *f.IntervalMs
-	}
-	if f.Paused != nil {
-		c.Paused = *f.Paused
-	}
-	if f.Mode != nil {
-		c.Mode = *f.Mode
-	}
-	if f.Message != nil {
-		c.Message = *f.Message
-	}
-	if f.Standing != nil {
-		c.Standing = *f.Standing
-	}
-	if f.Cleared != nil {
-		c.Cleared = *f.Cleared
-	}
-	if f.Active != nil {
-		c.Active = *f.Active
-	}
+	override(&c.IntervalMs, f.IntervalMs)
+	override(&c.Paused, f.Paused)
+	override(&c.Mode, f.Mode)
+	override(&c.Message, f.Message)
+	override(&c.Standing, f.Standing)
+	override(&c.Cleared, f.Cleared)
+	override(&c.Active, f.Active)
 	c.Extra = f.Extra
 	return c
 }
@@ -119,6 +105,7 @@ func ReadConfigView(data []byte) (FileConfig, error) {
 	f.Message = field(&f.Problems, members, "message", textIn)
 	f.Standing = orZero(&f.Problems, members, "standing", boolIn)
 	f.Cleared = orZero(&f.Problems, members, "cleared", boolIn)
+	dropEmpty(members, "activeHours")
 	f.Active = orZero(&f.Problems, members, "activeHours", hoursIn)
 	if raw, ok := members["journal"]; ok {
 		_ = json.Unmarshal(raw, &f.Ref) // ours, and only a hint: what is not in its shape says nothing
@@ -227,11 +214,7 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 
 // detailsOf takes the members that only some entries have. One that is absent or null says nothing, nor does an empty text.
 func detailsOf(problems *[]string, members map[string]json.RawMessage, zone string) journal.Details {
-	for _, name := range []string{"title", "severity", "url", "cron", "timeZone"} {
-		if string(members[name]) == `""` {
-			delete(members, name)
-		}
-	}
+	dropEmpty(members, "title", "severity", "url", "cron", "timeZone")
 	d := journal.Details{
 		Title:    own(problems, members, "title", titleIn),
 		Severity: own(problems, members, "severity", severityIn),
@@ -265,6 +248,15 @@ func checkSchedule(problems *[]string, fireAt int64, repeats bool, d *journal.De
 	}
 	if (d.Until > 0 || d.Left > 0) && !repeats && d.Cron == "" {
 		add("until and remaining end what repeats, by everySeconds or cron")
+	}
+}
+
+// dropEmpty takes members out that are an empty text.
+func dropEmpty(members map[string]json.RawMessage, names ...string) {
+	for _, name := range names {
+		if string(members[name]) == `""` {
+			delete(members, name)
+		}
 	}
 }
 
@@ -415,9 +407,6 @@ func untilIn(raw json.RawMessage) (int64, error) {
 }
 
 func hoursIn(raw json.RawMessage) (string, error) {
-	if string(raw) == `""` {
-		return "", nil
-	}
 	text, err := textIn(raw)
 	if err == nil {
 		if _, err = ParseHours(text); err != nil {

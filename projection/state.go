@@ -327,27 +327,13 @@ func (s *State) anchor(e journal.Event) { s.AnchorMs, s.AnchorIndex = e.Time, e.
 
 func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	c := &s.Config
-	if b.IntervalMs != nil {
-		c.IntervalMs = *b.IntervalMs
-	}
-	if b.Paused != nil {
-		c.Paused = *b.Paused
-	}
-	if b.Mode != nil {
-		c.Mode = *b.Mode
-	}
-	if b.Message != nil {
-		c.Message = *b.Message
-	}
-	if b.Standing != nil {
-		c.Standing = *b.Standing
-	}
-	if b.Cleared != nil {
-		c.Cleared = *b.Cleared
-	}
-	if b.Active != nil {
-		c.Active = *b.Active
-	}
+	override(&c.IntervalMs, b.IntervalMs)
+	override(&c.Paused, b.Paused)
+	override(&c.Mode, b.Mode)
+	override(&c.Message, b.Message)
+	override(&c.Standing, b.Standing)
+	override(&c.Cleared, b.Cleared)
+	override(&c.Active, b.Active)
 	if b.Command == CommandEvery || c.Cleared {
 		s.Beats = Beats{}
 	}

@@ -1,8 +1,6 @@
 package recovery
 
 import (
-	"strings"
-
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 )
@@ -32,7 +30,7 @@ func ReadPast(dir string, step func(index uint64)) (*Past, error) {
 			p.History.Begin(f.state)
 		}
 		p.History.Apply(e)
-		if start, ok := e.Body.(*journal.Start); ok && !byCommand(start) {
+		if start, ok := e.Body.(*journal.Start); ok && !projection.ByCommand(start) {
 			p.Zone = start.Zone
 		}
 		if step != nil {
@@ -43,13 +41,8 @@ func ReadPast(dir string, step func(index uint64)) (*Past, error) {
 	return p, scanner.Err()
 }
 
-// byCommand says whether a command started for one change: the zone is the one of its terminal, maybe.
-func byCommand(start *journal.Start) bool {
-	return strings.HasSuffix(start.Version, projection.CtlSuffix)
-}
-
 // ZoneOf is the agent's time zone as the newest start of a server says it, empty where there is none. It reads from the end
-// backwards.
+// backwards. That of a command may be its terminal's.
 func ZoneOf(dir string) (string, error) {
 	starts, err := journal.Starts(dir)
 	if err != nil {
@@ -63,7 +56,7 @@ func ZoneOf(dir string) (string, error) {
 		scanner.Seek(starts[i])
 		zone := ""
 		for scanner.Next() && (i+1 == len(starts) || scanner.Event().Index < starts[i+1]) {
-			if start, ok := scanner.Event().Body.(*journal.Start); ok && !byCommand(start) {
+			if start, ok := scanner.Event().Body.(*journal.Start); ok && !projection.ByCommand(start) {
 				zone = start.Zone
 			}
 		}

@@ -84,8 +84,7 @@ func (s *Store) readSaved(now int64) (configFile, remindersFile) {
 		if s.justTouched(s.reminders, startPatience) && reminders.seemsCut() {
 			reminders.parse()
 		}
-		saving := s.halfSaved(s.config, startPatience, config.data, config.err, config.said.Problems) ||
-			s.halfSaved(s.reminders, startPatience, reminders.data, reminders.err, reminders.said.Problems)
+		saving := s.halfSaved(s.config, startPatience, config.torn()) || s.halfSaved(s.reminders, startPatience, reminders.torn())
 		if !saving || polls == mostPolls {
 			return config, reminders
 		}

@@ -28,7 +28,7 @@ func (s *Store) TakeInEdits(now int64) bool {
 	if v := s.config; v.locked == "" && v.changed() {
 		seen := v.seen
 		file := readConfig(v)
-		if !s.beingSaved(v, seen, file.data, file.err, file.said.Problems) {
+		if !s.beingSaved(v, seen, file.torn()) {
 			s.takeInConfig(now, journal.ByFile, file, s.baseConfig(&file.said))
 			s.dirtyConfig = true
 		}
@@ -36,7 +36,7 @@ func (s *Store) TakeInEdits(now int64) bool {
 	if v := s.reminders; v.locked == "" && v.changed() {
 		seen := v.seen
 		file := readReminders(v, now, s.o.Zone)
-		if !s.beingSaved(v, seen, file.data, file.err, file.said.Problems) {
+		if !s.beingSaved(v, seen, file.torn()) {
 			if file.err != nil || file.partial() || file.digest != s.shown {
 				s.takeInReminders(now, journal.ByFile, file, s.baseReminders(&file))
 			}
@@ -61,24 +61,31 @@ func Shows(files Files, state *projection.State) bool {
 // place leave half a file for a moment.
 const savePatience = 2 * time.Second
 
-// beingSaved says whether somebody seems to be writing a view just now. It then counts as not read yet, and is not written.
-func (s *Store) beingSaved(v *view, seen os.FileInfo, data []byte, err error, problems []string) bool {
-	if !s.halfSaved(v, savePatience, data, err, problems) {
+// beingSaved says whether somebody seems to be writing a view just now, of which torn is wrong. It then counts as not read yet, and
+// is not written.
+func (s *Store) beingSaved(v *view, seen os.FileInfo, torn string) bool {
+	if !s.halfSaved(v, savePatience, torn) {
 		return false
 	}
-	why := listed(problems)
-	if err != nil {
-		why = err.Error()
-	}
 	v.seen = seen
-	v.waits = fmt.Sprintf("%s was written just now and cannot be used as it stands (%s): it may not be whole yet, and is read again in a moment; until then what the journal holds counts.", v.name, why)
+	v.waits = fmt.Sprintf("%s was written just now and cannot be used as it stands (%s): it may not be whole yet, and is read again in a moment; until then what the journal holds counts.", v.name, torn)
 	return true
 }
 
-// halfSaved says whether what is wrong with a view that was read may be that somebody is not done with saving it. What is a whole
-// JSON document was saved whole.
-func (s *Store) halfSaved(v *view, patience time.Duration, data []byte, err error, problems []string) bool {
-	return (errors.Is(err, projection.ErrDamaged) || len(problems) > 0) && s.justTouched(v, patience) && !json.Valid(data)
+// halfSaved says whether what is torn of a view that was read may be that somebody is not done with saving it.
+func (s *Store) halfSaved(v *view, patience time.Duration, torn string) bool {
+	return torn != "" && s.justTouched(v, patience)
+}
+
+// tornText is what is wrong with a view's text that may be half of one, empty where it is none: a whole JSON document was saved whole.
+func tornText(data []byte, err error, problems []string) string {
+	switch {
+	case !errors.Is(err, projection.ErrDamaged) && len(problems) == 0, json.Valid(data):
+		return ""
+	case err != nil:
+		return err.Error()
+	}
+	return listed(problems)
 }
 
 // justTouched says whether somebody wrote a view within the last moment.
@@ -126,6 +133,8 @@ func readConfig(v *view) configFile {
 	}
 	return f
 }
+
+func (f *configFile) torn() string { return tornText(f.data, f.err, f.said.Problems) }
 
 // remindersFile is a reminders view as it was read.
 type remindersFile struct {
@@ -195,6 +204,8 @@ func (f *remindersFile) seemsCut() bool {
 	const short = 1 << 20
 	return len(f.data) <= short || !bytes.HasSuffix(bytes.TrimSpace(f.data), []byte("]"))
 }
+
+func (f *remindersFile) torn() string { return tornText(f.data, f.err, f.said.Problems) }
 
 func (f *remindersFile) partial() bool { return len(f.said.Problems) > 0 }
 

@@ -193,7 +193,7 @@ func csvRow(s *projection.Subject, w *projection.Wake) []string {
 		late = strconv.FormatInt(ms, 10)
 	}
 	return []string{
-		plainCell(s.ReminderID()), plainCell(cmp.Or(w.Message, s.Message)), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
+		plainCell(s.ReminderID()), plainCell(w.Said(s)), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
 		strconv.Itoa(refusals), strconv.Itoa(noAnswers), cell(first), cell(last), cell(w.TakenAt), late, plainCell(w.InferenceID),
 		plainCell(w.Why()), strconv.FormatBool(w.Manual), cell(s.CancelledAt), plainCell(w.From),
 	}

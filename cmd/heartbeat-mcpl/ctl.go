@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,20 +152,29 @@ func texts(cmd *cobra.Command, options ...option) func(arguments map[string]any)
 	}
 }
 
+var addOptions = []option{
+	{"in", "in", "after a while: 90s, 10m, 1h30m, 2d"},
+	{"at", "atIso", "at a time: 2026-10-10T09:00, in the agent's zone, or with an offset"},
+	{"every", "every", "again and again: 30m, 1d"},
+	{"cron", "cron", "on a calendar: \"0 9 * * 1-5\""},
+	{"cron-zone", "timeZone", "the zone of --cron; the agent's where it is left out"},
+	{"until", "until", "a recurring one ends at this time"},
+	{"title", "title", "a short heading"},
+	{"severity", "severity", "normal or high"},
+	{"url", "url", "a web page that it is about"},
+}
+
+var configureOptions = []option{
+	{"every", "every", "the interval: 10m, 1h30m"},
+	{"message", "message", "the text that it brings"},
+	{"mode", "deliveryMode", "message or silent"},
+	{"active-hours", "activeHours", "08:00-22:30, or always"},
+}
+
 func (c *ctl) newAdd() *cobra.Command {
 	var count int
 	cmd := &cobra.Command{Use: "add TEXT", Short: "Set a reminder", Args: exactly(1, "the reminder's text, in quotes")}
-	given := texts(cmd,
-		option{"in", "in", "after a while: 90s, 10m, 1h30m, 2d"},
-		option{"at", "atIso", "at a time: 2026-10-10T09:00, in the agent's zone, or with an offset"},
-		option{"every", "every", "again and again: 30m, 1d"},
-		option{"cron", "cron", "on a calendar: \"0 9 * * 1-5\""},
-		option{"cron-zone", "timeZone", "the zone of --cron; the agent's where it is left out"},
-		option{"until", "until", "a recurring one ends at this time"},
-		option{"title", "title", "a short heading"},
-		option{"severity", "severity", "normal or high"},
-		option{"url", "url", "a web page that it is about"},
-	)
+	given := texts(cmd, addOptions...)
 	cmd.Flags().IntVar(&count, "count", 0, "a recurring one ends after so many times")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
 		arguments := map[string]any{"message": args[0]}
@@ -203,12 +213,7 @@ func (c *ctl) inZone(arguments map[string]any) {
 func (c *ctl) newConfigure() *cobra.Command {
 	var paused bool
 	cmd := &cobra.Command{Use: "configure", Short: "Change the heartbeat's interval, text, mode, hours or pause", Args: noArgs}
-	given := texts(cmd,
-		option{"every", "every", "the interval: 10m, 1h30m"},
-		option{"message", "message", "the text that it brings"},
-		option{"mode", "deliveryMode", "message or silent"},
-		option{"active-hours", "activeHours", "08:00-22:30, or always"},
-	)
+	given := texts(cmd, configureOptions...)
 	cmd.Flags().BoolVar(&paused, "paused", false, "pause it (--paused=false: let it go on)")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		arguments := map[string]any{}
@@ -238,8 +243,15 @@ func (c *ctl) newHistory() *cobra.Command {
 }
 
 // inFlags has a refusal name the flags and commands that stand for a tool's arguments and for tools.
-var inFlags = strings.NewReplacer("atIso", "--at", "deliveryMode", "--mode", "activeHours", "--active-hours", "timeZone", "--cron-zone",
-	"Call reminder_list to see the ids", "ctl list shows the ids")
+func inFlags(refusal string) string {
+	names := []string{"Call reminder_list to see the ids", "ctl list shows the ids"}
+	for _, o := range slices.Concat(addOptions, configureOptions) {
+		if o.argument != o.flag {
+			names = append(names, o.argument, "--"+o.flag)
+		}
+	}
+	return strings.NewReplacer(names...).Replace(refusal)
+}
 
 // do calls a tool and prints what it answers; a refusal is an error.
 func (c *ctl) do(out io.Writer, tool string, arguments map[string]any) error {
@@ -248,7 +260,7 @@ func (c *ctl) do(out io.Writer, tool string, arguments map[string]any) error {
 		return err
 	}
 	if r.IsError {
-		return errors.New(strings.TrimSuffix(inFlags.Replace(r.Text), "."))
+		return errors.New(strings.TrimSuffix(inFlags(r.Text), "."))
 	}
 	if c.json {
 		_, err = fmt.Fprintf(out, "%s\n", r.Structured)
@@ -267,7 +279,6 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 	if err := c.check(); err != nil {
 		return tools.Reply{}, err
 	}
-	_ = c.zoneFromJournal() // what is wrong with a journal is said when it is opened
 	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		answer, err := control.Call(c.journalDir, tool, arguments)
 		if err == nil {
@@ -294,16 +305,17 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 		return tools.Reply{}, err
 	}
 	log := slog.New(newLogHandler(os.Stderr))
-	zone := c.zone(log)
+	zone := c.agentsZone(log)
 	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log)}
 	o := engine.Options{Store: store, Zone: zone, Log: slog.New(slog.DiscardHandler), Offline: "no server runs"}
-	if c.nothingThere() {
+	nothing := missing(c.journalDir) && missing(c.configFile) && missing(c.remindersFile)
+	if nothing {
 		if tool == "wake_history" { // it reads the journal itself
 			return tools.Reply{}, notThere(fs.ErrNotExist, c.journalDir)
 		}
 		log.Warn(fmt.Sprintf("no server has run on %s yet: these are not the files of one that runs elsewhere (name its config file with --config-file)", c.journalDir))
 	}
-	if state := c.shown(); state != nil {
+	if state := c.shown(nothing); state != nil {
 		if r, ok := engine.Look(o, state, tool, raw); ok { // what only reads leaves no trace
 			return r, nil
 		}
@@ -332,20 +344,22 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 	return r, nil
 }
 
-// shown is the state that can be looked at without opening the journal: both views show it, or nothing is there yet.
-func (c *ctl) shown() *projection.State {
-	state, err := recovery.Peek(c.journalDir)
-	switch {
-	case err == nil && recovery.Shows(c.files(), state):
-		return state
-	case errors.Is(err, fs.ErrNotExist) && c.nothingThere():
-		return projection.Begun(time.Now().UnixMilli())
-	}
-	return nil
+// agentsZone is the agent's zone, as the journal knows it where nothing else names it. What is wrong with a journal is said when it is
+// opened.
+func (c *ctl) agentsZone(log *slog.Logger) *time.Location {
+	_ = c.zoneFromJournal()
+	return c.zone(log)
 }
 
-func (c *ctl) nothingThere() bool {
-	return missing(c.journalDir) && missing(c.configFile) && missing(c.remindersFile)
+// shown is the state that can be looked at without opening the journal: both views show it, or nothing is there yet.
+func (c *ctl) shown(nothing bool) *projection.State {
+	if nothing {
+		return projection.Begun(time.Now().UnixMilli())
+	}
+	if state, err := recovery.Peek(c.journalDir); err == nil && recovery.Shows(c.files(), state) {
+		return state
+	}
+	return nil
 }
 
 func missing(path string) bool {
@@ -398,7 +412,7 @@ func (c *ctl) status(out *os.File, watching bool) error {
 		return errors.New(r.Text)
 	}
 	w := &errWriter{out: out}
-	printStatus(ui{out: w, color: colorful(out)}, r.Structured, list.Structured, c.zone(slog.New(slog.DiscardHandler)))
+	printStatus(ui{out: w, color: colorful(out)}, r.Structured, list.Structured, c.agentsZone(slog.New(slog.DiscardHandler)))
 	if watching {
 		fmt.Fprintf(w, "\n%s; ends with Ctrl-C\n", time.Now().Format("15:04:05"))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -82,14 +83,40 @@ func (h *home) read(path string) string {
 // shows waits until the reminders view holds the text: views follow the journal with a short delay.
 func (h *home) shows(text string) string {
 	h.t.Helper()
+	return h.viewShows(h.reminders(), text)
+}
+
+// viewShows is the same for the view at path.
+func (h *home) viewShows(path, text string) string {
+	h.t.Helper()
 	for limit := time.Now().Add(time.Minute); ; {
-		data, err := os.ReadFile(h.reminders())
+		data, err := os.ReadFile(path)
 		view := string(data)
 		if err == nil && strings.Contains(view, text) {
 			return view
 		}
 		if time.Now().After(limit) {
-			h.t.Fatalf("the view never showed %q: %s", text, view)
+			h.t.Fatalf("%s never showed %q: %s", path, text, view)
+		}
+	}
+}
+
+// saveInPlace begins to write the reminders view as an editor does; what it returns writes the rest.
+func (h *home) saveInPlace(text string) (finish func()) {
+	h.t.Helper()
+	const half = 30
+	f, err := os.OpenFile(h.reminders(), os.O_WRONLY|os.O_TRUNC, 0)
+	if err == nil {
+		_, err = f.WriteString(text[:half])
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return func() {
+		h.t.Helper()
+		_, err := f.WriteString(text[half:])
+		if err := errors.Join(err, f.Close()); err != nil {
+			h.t.Fatal(err)
 		}
 	}
 }

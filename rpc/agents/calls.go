@@ -171,14 +171,26 @@ func (s *Service) send(arguments json.RawMessage) tools.Reply {
 	return answered(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes, data.PutText("id", letter.ID))
 }
 
+// addresses are those of an agent that are of the same kind as to: its name, or role:NAME, or cap:NAME for each capability.
+func addresses(to string, a projection.Agent) []string {
+	switch {
+	case strings.HasPrefix(to, "role:"):
+		return []string{"role:" + a.Role}
+	case strings.HasPrefix(to, "cap:"):
+		all := make([]string, len(a.Caps))
+		for i, capability := range a.Caps {
+			all[i] = "cap:" + capability
+		}
+		return all
+	}
+	return []string{a.ID}
+}
+
 // recipients are the agents that an address means: one by its name, or all with a role or a capability, but the sender.
 func recipients(to, me string, all []projection.Agent) []string {
 	names := []string{}
-	role, byRole := strings.CutPrefix(to, "role:")
-	capability, byCap := strings.CutPrefix(to, "cap:")
 	for _, a := range all {
-		switch {
-		case byRole && a.Role == role && a.ID != me, byCap && slices.Contains(a.Caps, capability) && a.ID != me, !byRole && !byCap && a.ID == to:
+		if slices.Contains(addresses(to, a), to) && (a.ID == to || a.ID != me) {
 			names = append(names, a.ID)
 		}
 	}
@@ -189,19 +201,9 @@ func recipients(to, me string, all []projection.Agent) []string {
 func nearest(to string, all []projection.Agent) string {
 	var names []string
 	for _, a := range all {
-		switch {
-		case strings.HasPrefix(to, "role:"):
-			if a.Role != "" {
-				names = append(names, "role:"+a.Role)
-			}
-		case strings.HasPrefix(to, "cap:"):
-			for _, capability := range a.Caps {
-				names = append(names, "cap:"+capability)
-			}
-		default:
-			names = append(names, a.ID)
-		}
+		names = append(names, addresses(to, a)...)
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == "role:" }) // of an agent without one
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) == 0 {

@@ -70,7 +70,7 @@ func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(tools.
 func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
 	t := toolCalls[tool]
 	if by == journal.ByTool && t.reads {
-		if r, done := e.readBeside(tool, arguments); done {
+		if r, done := e.readBeside(tool, t, arguments); done {
 			answer(r)
 			return true
 		}
@@ -116,7 +116,7 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 
 // readBeside answers a tool that only reads, on the caller's goroutine. False: the loop is at work, has been handed something that
 // comes first, or must wait for a writing of the views, whose end it alone takes in.
-func (e *Engine) readBeside(tool string, arguments json.RawMessage) (answer tools.Reply, done bool) {
+func (e *Engine) readBeside(tool string, t toolCall, arguments json.RawMessage) (answer tools.Reply, done bool) {
 	if !e.working.TryLock() {
 		return tools.Reply{}, false
 	}
@@ -139,7 +139,6 @@ func (e *Engine) readBeside(tool string, arguments json.RawMessage) (answer tool
 	if !behind && e.store.Behind() {
 		e.do(func() {}) // the loop does not know yet that there are views to write, and maybe other times to wake at
 	}
-	t := toolCalls[tool]
 	r := t.call(e, arguments)
 	e.told = told{tool, arguments, now, finish(r, e.notes(t, r), saved, e.store.Journalled())}
 	return e.told.reply, true

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -142,7 +141,7 @@ func historyData(found []entry, more bool) rawjson.Object {
 		}
 		said := ""
 		if f.subject.ID != "" { // the heartbeat's may be told before what was read
-			said = cmp.Or(w.Message, f.subject.Message)
+			said = w.Said(f.subject)
 		}
 		wakes = append(wakes, rawjson.Object{}.PutTextOrNull("reminderId", f.subject.ReminderID()).PutTextOrNull("message", text.Cut(said, 1000)).
 			PutText("result", string(w.Result)).Put("due", w.Due).Put("sentAt", sent).Put("takenAt", w.TakenAt).Put("lateMs", late).

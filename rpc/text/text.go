@@ -4,7 +4,6 @@ package text
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -197,7 +196,7 @@ func Cut(text string, most int) string {
 // HistoryLine is a wake's line in wake_history (SPEC 5.7).
 func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location) string {
 	name, message := "heartbeat", ""
-	said := cmp.Or(w.Message, s.Message)
+	said := w.Said(s)
 	switch id := s.ReminderID(); {
 	case w.From != "":
 		name = "message from " + w.From
