@@ -127,6 +127,7 @@ type Begin struct {
 	Minor    int    `msgpack:"m" json:"minor"`                         // a higher one is read, unknown kinds and fields carried through
 	Before   string `msgpack:"bf,omitempty" json:"before,omitempty"`   // the identity of the damaged journal whose records go on in this one, at the same indices
 	Replaces string `msgpack:"rp,omitempty" json:"replaces,omitempty"` // the copy that holds the damaged journal before this one
+	Instead  string `msgpack:"in,omitempty" json:"instead,omitempty"`  // the identity that the views named which were imported when it was made: of a journal that is gone
 }
 
 // Configure changes the heartbeat's settings: the fields that are not nil.

@@ -135,14 +135,19 @@ func (s *State) ConfigEdit(by journal.Source, base Config, file FileConfig) *jou
 		Cleared:    differs(file.Cleared, base.Cleared),
 		Active:     differs(file.Active, base.Active),
 	}
+	return s.configure(by, change, base.Extra, file.Extra)
+}
+
+// configure is [State.Configure] with the members that are not ours, as somebody made them extra where they were before.
+func (s *State) configure(by journal.Source, change Change, before, extra []byte) *journal.Configure {
 	next := s.Configure(by, change)
-	if bytes.Equal(file.Extra, base.Extra) || bytes.Equal(file.Extra, s.Config.Extra) {
+	if bytes.Equal(extra, before) || bytes.Equal(extra, s.Config.Extra) {
 		return next
 	}
 	if next == nil {
 		next = &journal.Configure{By: by}
 	}
-	next.Extra, next.ClearExtra = file.Extra, len(file.Extra) == 0
+	next.Extra, next.ClearExtra = extra, len(extra) == 0
 	return next
 }
 

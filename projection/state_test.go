@@ -225,7 +225,7 @@ func same(t *rapid.T, got, want *State) {
 	if g, w := ConfigView(got.Config, ref), ConfigView(want.Config, ref); !bytes.Equal(g, w) {
 		t.Fatalf("config view: got %s, want %s", g, w)
 	}
-	if g, w := RemindersView(got.Reminders(), 1), RemindersView(want.Reminders(), 1); !bytes.Equal(g, w) {
+	if g, w := RemindersView(got.Reminders(), ViewRef{Index: 1}), RemindersView(want.Reminders(), ViewRef{Index: 1}); !bytes.Equal(g, w) {
 		t.Fatalf("reminders view: got %s, want %s", g, w)
 	}
 	if got.AnchorMs != want.AnchorMs || got.Index != want.Index || got.RemindersDigest() != want.RemindersDigest() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -17,7 +16,6 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
-	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
@@ -306,19 +304,10 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 	}
 	log := slog.New(newLogHandler(os.Stderr))
 	zone := c.agentsZone(log)
-	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log)}
+	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log), MustJournal: true}
 	o := engine.Options{Store: store, Zone: zone, Log: slog.New(slog.DiscardHandler), Offline: "no server runs"}
-	nothing := missing(c.journalDir) && missing(c.configFile) && missing(c.remindersFile)
-	if nothing {
-		if tool == "wake_history" { // it reads the journal itself
-			return tools.Reply{}, notThere(fs.ErrNotExist, c.journalDir)
-		}
-		log.Warn(fmt.Sprintf("no server has run on %s yet: these are not the files of one that runs elsewhere (name its config file with --config-file)", c.journalDir))
-	}
-	if state := c.shown(nothing); state != nil {
-		if r, ok := engine.Look(o, state, tool, raw); ok { // what only reads leaves no trace
-			return r, nil
-		}
+	if r, looked, err := c.look(o, tool, raw, log); looked || err != nil {
+		return r, err
 	}
 	e := engine.New(o)
 	e.Attach(nobody{})
@@ -330,16 +319,16 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 	e.CallBy(journal.ByCLI, tool, raw, func(r tools.Reply) { got <- r }) // false: ended says why
 	var r tools.Reply
 	select {
-	case err := <-ended: // before it answered: another process holds the journal
-		return tools.Reply{}, err
+	case err := <-ended: // before it answered
+		if errors.Is(err, journal.ErrHeld) {
+			return tools.Reply{}, err
+		}
+		return tools.Reply{}, fmt.Errorf("nothing was kept: %w", err)
 	case r = <-got:
 	}
 	stop()
-	if err := <-ended; err != nil {
-		return tools.Reply{}, err
-	}
-	if string(rawjson.Get(r.Structured, "saved")) == "false" { // there is no server whose memory could keep it
-		return tools.Reply{}, fmt.Errorf("nothing was kept: %s", strings.ReplaceAll(r.Text, "\n", " "))
+	if err := <-ended; err != nil { // there is no server whose memory could keep it
+		return tools.Reply{}, fmt.Errorf("not saved: %w", err)
 	}
 	return r, nil
 }
@@ -349,22 +338,6 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 func (c *ctl) agentsZone(log *slog.Logger) *time.Location {
 	_ = c.zoneFromJournal()
 	return c.zone(log)
-}
-
-// shown is the state that can be looked at without opening the journal: both views show it, or nothing is there yet.
-func (c *ctl) shown(nothing bool) *projection.State {
-	if nothing {
-		return projection.Begun(time.Now().UnixMilli())
-	}
-	if state, err := recovery.Peek(c.journalDir); err == nil && recovery.Shows(c.files(), state) {
-		return state
-	}
-	return nil
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 // nobody is the host where no server runs.

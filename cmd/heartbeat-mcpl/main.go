@@ -141,7 +141,7 @@ func newRoot() *cobra.Command {
 	root.Flags().BoolVarP(&showVersion, "version", "v", false, "version for heartbeat-mcpl")
 	flags.registerServing(root.Flags())
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newMesh(), newRegister())
+	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newRestore(), newMesh(), newRegister())
 	refuseOtherShells(root)
 	return root
 }

@@ -309,7 +309,7 @@ func (f *replayFlags) runState(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	index, err := f.indexAt(zone)
+	index, err := indexAt(f.journalDir, f.at, zone)
 	if err != nil {
 		return err
 	}
@@ -321,8 +321,9 @@ func (f *replayFlags) runState(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	config := projection.ConfigView(state.Config, projection.ViewRef{ID: id.String(), Index: state.Index})
-	reminders := projection.RemindersView(state.Reminders(), state.Index)
+	ref := projection.ViewRef{ID: id.String(), Index: state.Index}
+	config := projection.ConfigView(state.Config, ref)
+	reminders := projection.RemindersView(state.Reminders(), ref)
 	if f.json {
 		_, err = fmt.Fprintf(out, `{"index":%d,"time":%q,"config":%s,"reminders":%s}`+"\n", state.Index, text.Protocol(state.TimeMs), compact(config), compact(reminders))
 		return err
@@ -331,13 +332,13 @@ func (f *replayFlags) runState(out io.Writer) error {
 	return err
 }
 
-// indexAt is the index that --at names, or that of the newest event up to the time that it names.
-func (f *replayFlags) indexAt(zone *time.Location) (uint64, error) {
-	scanner, err := journal.NewScanner(f.journalDir)
+// indexAt is the index that --at names, or that of the newest event of the journal up to the time that it names.
+func indexAt(journalDir, when string, zone *time.Location) (uint64, error) {
+	scanner, err := journal.NewScanner(journalDir)
 	if err != nil {
-		return 0, notThere(err, f.journalDir)
+		return 0, notThere(err, journalDir)
 	}
-	if index, err := strconv.ParseUint(f.at, 10, 64); err == nil {
+	if index, err := strconv.ParseUint(when, 10, 64); err == nil {
 		for scanner.Next() {
 			if scanner.Event().Index == index {
 				return index, nil
@@ -345,7 +346,7 @@ func (f *replayFlags) indexAt(zone *time.Location) (uint64, error) {
 		}
 		return 0, errors.Join(scanner.Err(), fmt.Errorf("--at %d: there is no such record; the journal ends with %d", index, scanner.Last()))
 	}
-	at, err := parseWhen("at", f.at, zone, time.Now())
+	at, err := parseWhen("at", when, zone, time.Now())
 	if err != nil {
 		return 0, err
 	}
@@ -361,7 +362,7 @@ func (f *replayFlags) indexAt(zone *time.Location) (uint64, error) {
 		}
 	}
 	if index == 0 {
-		return 0, errors.Join(scanner.Err(), fmt.Errorf("--at %s: the journal begins later, %s", f.at, text.Agent(begins, zone)))
+		return 0, errors.Join(scanner.Err(), fmt.Errorf("--at %s: the journal begins later, %s", when, text.Agent(begins, zone)))
 	}
 	return index, scanner.Err()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"os"
@@ -43,7 +44,7 @@ type setting struct {
 
 var settingsTable = []setting{
 	{"config-file", "HEARTBEAT_CONFIG_FILE", "./heartbeat-config.json", "the config view", func(s *settings) *string { return &s.configFile }, true},
-	{"reminders-file", "HEARTBEAT_REMINDERS_FILE", "./heartbeat-reminders.json", "the reminders view", func(s *settings) *string { return &s.remindersFile }, true},
+	{"reminders-file", "HEARTBEAT_REMINDERS_FILE", "heartbeat-reminders.json beside the config file", "the reminders view", func(s *settings) *string { return &s.remindersFile }, true},
 	{"journal-dir", "HEARTBEAT_JOURNAL_DIR", "heartbeat-journal beside the config file", "the journal's folder", func(s *settings) *string { return &s.journalDir }, true},
 	{"timezone", "AGENT_TIMEZONE", "the system's time zone, else UTC", "the agent's time zone, an IANA name such as Europe/Berlin", func(s *settings) *string { return &s.timezone }, false},
 	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }, false},
@@ -71,7 +72,7 @@ func (s *settings) registerOnly(flags *pflag.FlagSet, rows ...setting) {
 	}
 }
 
-// fromEnvironment fills in what no flag said.
+// fromEnvironment fills in what no flag said: for the server and for every command, so that all of them look at the same files.
 func (s *settings) fromEnvironment() {
 	for _, row := range settingsTable {
 		if v := row.value(s); *v == "" {
@@ -82,7 +83,7 @@ func (s *settings) fromEnvironment() {
 		s.configFile = "heartbeat-config.json"
 	}
 	if s.remindersFile == "" {
-		s.remindersFile = "heartbeat-reminders.json"
+		s.remindersFile = besideConfig(s.configFile)
 	}
 	if s.journalDir == "" {
 		s.journalDir = recovery.DefaultJournalDir(s.configFile)
@@ -103,19 +104,31 @@ func (s *settings) check() error {
 	return nil
 }
 
+// besideConfig is the reminders view where only the config view is named: the one beside it. A set-up of the Node.js server, which
+// looked in the working folder, goes on with that one: where none is beside the config view, and no other config view stands there
+// that it belongs to.
+func besideConfig(config string) string {
+	beside := filepath.Join(filepath.Dir(config), recovery.RemindersName)
+	if recovery.SameFile(beside, recovery.RemindersName) || !missing(beside) || missing(recovery.RemindersName) {
+		return beside
+	}
+	log := slog.New(newLogHandler(os.Stderr))
+	if !missing("heartbeat-config.json") && !recovery.SameFile(config, "heartbeat-config.json") {
+		log.Warn(fmt.Sprintf("the reminders are in %s, beside the config file; the %s in the working folder is left alone, as it stands beside another config file (to use it, name it with HEARTBEAT_REMINDERS_FILE or --reminders-file)", beside, recovery.RemindersName))
+		return beside
+	}
+	log.Info(fmt.Sprintf("the reminders are in the working folder's %s: only the config file %s is named, and no reminders file is beside it", recovery.RemindersName, config))
+	return recovery.RemindersName
+}
+
 // readingEnvironment is fromEnvironment for a command that only reads: where the journal alone is named, the views are
 // looked for beside it.
 func (s *settings) readingEnvironment() {
-	named := s.journalDir != "" || os.Getenv("HEARTBEAT_JOURNAL_DIR") != ""
-	config := s.configFile != "" || os.Getenv("HEARTBEAT_CONFIG_FILE") != ""
-	reminders := s.remindersFile != "" || os.Getenv("HEARTBEAT_REMINDERS_FILE") != ""
+	journalDir := cmp.Or(s.journalDir, os.Getenv("HEARTBEAT_JOURNAL_DIR"))
+	if s.configFile = cmp.Or(s.configFile, os.Getenv("HEARTBEAT_CONFIG_FILE")); s.configFile == "" && journalDir != "" {
+		s.configFile = filepath.Join(filepath.Dir(journalDir), "heartbeat-config.json")
+	}
 	s.fromEnvironment()
-	if named && !config {
-		s.configFile = filepath.Join(filepath.Dir(s.journalDir), "heartbeat-config.json")
-	}
-	if named && !reminders {
-		s.remindersFile = filepath.Join(filepath.Dir(s.journalDir), "heartbeat-reminders.json")
-	}
 }
 
 // zoneFromJournal takes the agent's zone from the journal where nothing else names it.

@@ -34,7 +34,7 @@ const (
 var ErrNoServer = errors.New("no server runs on the journal")
 
 // Path is where the socket for a journal is: beside it, or, where that path is too long for a socket, in a folder of the
-// user's own among the temporary files.
+// user's own among the temporary files, which a server makes.
 func Path(journalDir string) (string, error) {
 	absolute, err := filepath.Abs(journalDir)
 	if err != nil {
@@ -47,18 +47,19 @@ func Path(journalDir string) (string, error) {
 		return beside, nil
 	}
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("heartbeat-mcpl-%d", os.Getuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
+	sum := sha256.Sum256([]byte(absolute))
+	path := filepath.Join(dir, hex.EncodeToString(sum[:8])+".sock")
 	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
 	if err != nil {
 		return "", err
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Getuid() {
 		return "", fmt.Errorf("%s is not a folder of this user alone (0700); remove it", dir)
 	}
-	sum := sha256.Sum256([]byte(absolute))
-	return filepath.Join(dir, hex.EncodeToString(sum[:8])+".sock"), nil
+	return path, nil
 }
 
 // Socket serves clients. Its zero value with Log and Call set is ready; Listen and Close may be called once each, in any
@@ -89,6 +90,9 @@ func (s *Socket) Listen(journalDir string) {
 func (s *Socket) listen(journalDir string) error {
 	path, err := Path(journalDir)
 	if err != nil {
+		return err
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if info, err := os.Lstat(path); err == nil {
@@ -148,6 +152,7 @@ func (s *Socket) answer(line []byte) tools.Reply {
 		return tools.Reply{IsError: true, Text: "this line is no request: " + err.Error()}
 	}
 	switch tool := tools.Find(r.Tool); {
+	case r.Tool == tools.Restore: // a person's, not the agent's
 	case tool == nil:
 		return tools.Reply{IsError: true, Text: fmt.Sprintf("unknown tool %q; did you mean %s?", r.Tool, tools.Nearest(r.Tool))}
 	case tool.Mesh:

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/tools"
 )
 
@@ -18,14 +18,26 @@ func (e *Engine) FilesChanged() {
 	})
 }
 
-// Look answers a tool that only reads out of a state, without opening anything. False: the tool does more.
-func Look(o Options, state *projection.State, tool string, arguments json.RawMessage) (tools.Reply, bool) {
+// Look answers a tool that only reads out of what the files hold, without opening anything. False: the tool does more.
+func Look(o Options, seen *recovery.Seen, tool string, arguments json.RawMessage) (tools.Reply, bool) {
 	t := toolCalls[tool]
-	if spec := tools.Find(tool); spec == nil || !spec.ReadOnly || t.call == nil {
+	o.Wall = time.Now
+	e := &Engine{o: o, due: newDueQueue(0), peeked: seen.State()}
+	notes := seen.Notes(t.shows.config, t.shows.reminders)
+	spec := tools.Find(tool)
+	switch {
+	case tool == tools.Restore:
+		r, only := e.previewRestore(arguments)
+		return finish(r, append(slices.Clone(r.notes), notes...), nil, true), only
+	case spec == nil || !spec.ReadOnly:
+		return tools.Reply{}, false
+	case tool == "wake_history":
+		r := e.historyOfFiles(arguments)
+		return finish(r, append(slices.Clone(r.notes), notes...), nil, true), true
+	case t.call == nil:
 		return tools.Reply{}, false
 	}
-	o.Wall = time.Now
-	return (&Engine{o: o, due: newDueQueue(0), peeked: state}).read(t, arguments), true
+	return e.read(t, arguments, notes...), true
 }
 
 // read answers a tool that only reads out of the state that was peeked at.

@@ -53,6 +53,7 @@ var toolCalls = map[string]toolCall{
 	"reminder_cancel":     {shows: shows{false, true}, call: (*Engine).cancelReminder},
 	"heartbeat_command":   {shows: shows{true, true}, call: (*Engine).command},
 	"wake_history":        {shows: shows{false, true}, read: (*Engine).wakeHistory},
+	tools.Restore:         {shows: shows{true, true}, parse: (*Engine).parseRestore},
 
 	"get_proactive_events": {shows: shows{true, true}, call: (*Engine).proactiveEvents},
 	"acknowledge_events":   {shows: shows{true, true}, call: (*Engine).acknowledge},

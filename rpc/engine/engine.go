@@ -149,17 +149,16 @@ func (e *Engine) await(f func(done func())) bool {
 }
 
 // Run opens the journal and works until ctx is done; then it brings everything to disk (SPEC 1.4). reason is asked for
-// the stop event's text. Offline it does not wait for a journal that another process holds, but returns a
-// [*journal.HeldError] and answers nothing.
+// the stop event's text. Offline it does not wait for a journal that cannot be opened, but returns why (a [*journal.HeldError]
+// where another process holds it) and answers nothing.
 func (e *Engine) Run(ctx context.Context, reason func() string) error {
 	defer close(e.done)
 	e.clock = newClock(e.o.Wall)
 	e.timer = time.NewTimer(0)
 	defer e.timer.Stop()
 	e.working.Lock() // for good, but for the rests between turns: nothing is answered before the beginning and after the end
-	e.tryOpen()
-	if e.held != nil && e.o.Offline != "" {
-		return e.held
+	if err := e.tryOpen(); err != nil && e.o.Offline != "" {
+		return err
 	}
 	for ctx.Err() == nil {
 		e.turn(ctx)
@@ -186,7 +185,7 @@ func (e *Engine) turn(ctx context.Context) {
 	e.drain()
 	e.pushing.Store(e.policy.Blocked() == "")
 	if e.store == nil {
-		e.tryOpen()
+		_ = e.tryOpen() // said by the log, and tried again
 	} else {
 		e.lookAtClock()
 		e.trim()
@@ -321,15 +320,18 @@ func (e *Engine) untilNext() time.Duration {
 	return wait
 }
 
-// tryOpen opens the journal, unless another server holds it (SPEC 1.5).
-func (e *Engine) tryOpen() {
+// tryOpen opens the journal, unless another server holds it (SPEC 1.5): then the error says so.
+func (e *Engine) tryOpen() error {
 	store, err := recovery.Open(e.o.Store)
 	if held := new(journal.HeldError); errors.As(err, &held) {
 		if e.held == nil {
 			e.o.Log.Warn("another server holds the journal: this one changes nothing and takes over when the lock is free", "journal", e.o.Store.Journal, "pid", held.PID)
 		}
 		e.held = held
-		return
+		return err
+	}
+	if err != nil {
+		return err
 	}
 	if e.held != nil {
 		e.o.Log.Info("the journal is free: this server takes over", "journal", e.o.Store.Journal)
@@ -351,6 +353,7 @@ func (e *Engine) tryOpen() {
 	if e.state().Len() > manyReminders {
 		go debug.FreeOSMemory()
 	}
+	return nil
 }
 
 // manyReminders is from how many on the memory that reading them took is given back at once: it is more than they keep.

@@ -1023,7 +1023,7 @@ func TestTimeZeroIsATimeInReplies(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(r.dir, "journal")); err != nil {
 			t.Fatal(err)
 		}
-		r.write("reminders.json", `[{"id":"a","message":"m","createdAt":0,"fireAt":0,"everySeconds":null}]`)
+		r.write("reminders.json", `[{"id":"a","message":"m","createdAt":0,"fireAt":"1970-01-01T00:00:00Z","everySeconds":null}]`)
 		r.start()
 		for _, tool := range []string{"reminder_list", "get_context"} {
 			reply := r.call(tool, "")

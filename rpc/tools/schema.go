@@ -80,7 +80,7 @@ func (a *Arg) schema() *schema {
 	case aText:
 		s.Type, s.MinLength, s.MaxLength = "string", 1, a.mostBytes()
 	case aTime:
-		s.Type, s.MinLength, s.MaxLength = "string", 4, mostTimeText
+		s.Type, s.MinLength, s.MaxLength = "string", 4, projection.MostISOBytes
 	case aChoice:
 		s.Type, s.Enum = "string", a.Choices
 	case aBool:

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hbollon/go-edlib"
-
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/projection/slip"
 )
 
 // Tool is one row of the table.
@@ -102,7 +101,7 @@ func NearestOf(name string, names []string, n int) []string {
 	name = cut(name, mostCompared)
 	far := make(map[string]int, len(names))
 	for _, other := range names {
-		far[other] = distance(name, other)
+		far[other] = slip.Distance(name, other)
 	}
 	slices.SortFunc(near, func(a, b string) int {
 		if far[a] != far[b] {
@@ -112,9 +111,6 @@ func NearestOf(name string, names []string, n int) []string {
 	})
 	return near[:min(n, len(near))]
 }
-
-// distance is the Damerau-Levenshtein distance, in which letters that changed places may have others between them.
-func distance(a, b string) int { return edlib.DamerauLevenshteinDistance(a, b) }
 
 func (t *Tool) arg(name string) *Arg {
 	i := slices.IndexFunc(t.Args, func(a Arg) bool { return a.Name == name })

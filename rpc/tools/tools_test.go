@@ -208,18 +208,6 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// TestDistanceIsTheFullDamerauLevenshtein: the restricted one, in which no part is edited twice, says 3.
-func TestDistanceIsTheFullDamerauLevenshtein(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"ca", "abc", 2}, {"paused", "puased", 1}, {"message", "mesage", 1}, {"kitten", "sitting", 3}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("distance(%s, %s) = %d, want %d", c.a, c.b, got, c.want)
-		}
-	}
-}
-
 func TestEveryOneLetterSlipOfALongNameIsRefused(t *testing.T) {
 	tool := Find("reminder_add")
 	rapid.Check(t, func(t *rapid.T) {

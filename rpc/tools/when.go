@@ -1,121 +1,12 @@
 package tools
 
 import (
-	"errors"
-	"fmt"
-	"regexp"
-	"strconv"
-	"strings"
-	"sync"
 	"time"
+
+	"heartbeat-mcpl/projection"
 )
 
-// mostTimeText is how long the text of a time may be.
-const mostTimeText = 100
-
-// isoForm is ISO 8601's extended and basic form, a date alone or with a time; seconds, fraction and offset may be left out.
-// Behind it may stand a zone in brackets, as this server prints times (RFC 9557).
-var isoForm = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(\d{4})(-?)(\d{2})(-?)(\d{2})` +
-		`(?:[Tt ](\d{2})(?:(:?)(\d{2})(?:(:?)(\d{2})(?:[.,](\d+))?)?)?\s?(Z|z|[+-]\d{2}(?::?\d{2})?)?)?` +
-		`(?: ?\[([^\[\]]+)\])?$`)
-})
-
-var errForm = errors.New("give a time in ISO 8601, such as 2026-10-10T08:30:00-07:00 or 2026-10-10T08:30")
-
-// ParseTime reads a time in ISO 8601 or RFC 3339 (SPEC 5.4). Without an offset it is in the zone: a time that a change of
-// the clocks skips moves forward by what was skipped, one that comes twice is the earlier.
+// ParseTime reads a time in ISO 8601 or RFC 3339 (SPEC 5.4); without an offset it is in the zone.
 func ParseTime(text string, zone *time.Location) (time.Time, error) {
-	m := isoForm().FindStringSubmatch(strings.TrimSpace(text))
-	if m == nil || len(text) > mostTimeText || m[2] != m[4] || m[10] != "" && m[7] != m[9] {
-		return time.Time{}, errForm
-	}
-	w, err := wallOf(m)
-	if err != nil {
-		return time.Time{}, err
-	}
-	if name := m[13]; name != "" {
-		if zone, err = time.LoadLocation(name); err != nil || name == "Local" {
-			return time.Time{}, fmt.Errorf("%q is no time zone", name)
-		}
-	}
-	var at time.Time
-	if offset := m[12]; offset == "" {
-		at = w.in(zone)
-	} else {
-		seconds, err := offsetOf(offset)
-		if err != nil {
-			return time.Time{}, err
-		}
-		at = w.at(seconds)
-		if _, have := at.In(zone).Zone(); m[13] != "" && have != seconds {
-			return time.Time{}, fmt.Errorf("%s is not the offset of %s at that time", offset, zone)
-		}
-	}
-	if at.Year() > 9999 || at.UTC().Year() > 9999 {
-		return time.Time{}, errors.New("the year 9999 is the last")
-	}
-	return at, nil
-}
-
-// wall is a time on the clock on the wall, as if it were UTC.
-type wall struct{ time.Time }
-
-func wallOf(m []string) (wall, error) {
-	n := func(i int) int {
-		v, err := strconv.Atoi(m[i])
-		if err != nil {
-			return 0 // left out; the form lets only digits through
-		}
-		return v
-	}
-	year, month, day, hours, minutes, seconds := n(1), n(3), n(5), n(6), n(8), n(10)
-	if year == 0 || month < 1 || month > 12 || day < 1 || time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Day() != day {
-		return wall{}, fmt.Errorf("there is no day %s-%s-%s", m[1], m[3], m[5])
-	}
-	midnight := hours == 24 && minutes == 0 && seconds == 0 && strings.Trim(m[11], "0") == ""
-	if !midnight && (hours > 23 || minutes > 59 || seconds > 59) {
-		return wall{}, errors.New("there is no such time of day")
-	}
-	nanos := 0
-	if m[11] != "" {
-		nanos, _ = strconv.Atoi((m[11] + "000000000")[:9]) // digits, by the form
-	}
-	return wall{time.Date(year, time.Month(month), day, hours, minutes, seconds, nanos, time.UTC)}, nil
-}
-
-// at is the time at a fixed offset.
-func (w wall) at(seconds int) time.Time { return w.Add(-time.Duration(seconds) * time.Second) }
-
-// in is the time in a zone.
-func (w wall) in(zone *time.Location) time.Time {
-	_, before := w.AddDate(0, 0, -1).In(zone).Zone()
-	_, after := w.AddDate(0, 0, 1).In(zone).Zone()
-	early, late := w.at(max(before, after)), w.at(min(before, after))
-	for _, t := range []time.Time{early, late} {
-		if _, offset := t.In(zone).Zone(); t.Equal(w.at(offset)) {
-			return t
-		}
-	}
-	return w.at(before) // skipped by a change of the clocks: the old offset shows a time after the change
-}
-
-func offsetOf(text string) (int, error) {
-	if text == "Z" || text == "z" {
-		return 0, nil
-	}
-	digits := strings.ReplaceAll(text[1:], ":", "")
-	hours, _ := strconv.Atoi(digits[:2]) // digits, by the form
-	minutes := 0
-	if len(digits) == 4 {
-		minutes, _ = strconv.Atoi(digits[2:])
-	}
-	if hours > 23 || minutes > 59 {
-		return 0, fmt.Errorf("%s is no offset", text)
-	}
-	seconds := hours*3600 + minutes*60
-	if text[0] == '-' {
-		seconds = -seconds
-	}
-	return seconds, nil
+	return projection.ParseISO(text, zone)
 }
