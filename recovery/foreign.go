@@ -92,13 +92,13 @@ func (s *Store) leaveForeign(config *configFile, reminders *remindersFile) {
 
 // sayForeign leaves a view alone until somebody changes it.
 func (s *Store) sayForeign(v *view, id string) {
-	flag, member := "HEARTBEAT_CONFIG_FILE or --config-file", "journal"
+	flag := "HEARTBEAT_CONFIG_FILE or --config-file"
 	if v == s.reminders {
-		flag, member = "HEARTBEAT_REMINDERS_FILE or --reminders-file", "journalId"
+		flag = "HEARTBEAT_REMINDERS_FILE or --reminders-file"
 	}
 	v.foreign, v.locked = true, "it shows another journal"
 	v.note = fmt.Sprintf("%s shows another journal (%s) than %s: it is neither imported nor written, and does not count. Name the right file (%s), or move this one away, "+
-		"and a server writes a new one; to import it all the same, remove the member %q from it.", v.name, projection.ViewRef{ID: id}.Short().ID, s.o.Journal, flag, member)
+		"and a server writes a new one.", v.name, projection.ViewRef{ID: id}.Short().ID, s.o.Journal, flag)
 	s.o.Log.Error(v.note)
 }
 

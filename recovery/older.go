@@ -47,7 +47,7 @@ func (s *Store) agentTime(ms int64) string {
 	if err != nil {
 		zone = time.UTC // it was checked when it was set
 	}
-	return time.UnixMilli(ms).In(zone).Format(time.RFC3339) + " [" + zone.String() + "]"
+	return time.UnixMilli(ms).In(zone).Format("2006-01-02T15:04:05-07:00") + " [" + zone.String() + "]"
 }
 
 // restoreCommand is what a person types to go back to an event, with what is not found by itself.
