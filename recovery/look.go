@@ -13,10 +13,7 @@ import (
 )
 
 // Seen is what the files hold, as [Look] found it.
-type Seen struct {
-	store   *Store
-	nothing bool
-}
+type Seen struct{ store *Store }
 
 // Look reads the journal and the views as the next start of a server would, and changes nothing: no file, no folder, no lock
 // (SPEC 2.8). Edits that no server has imported yet are in the state, and the notes say so. An error says that what the files hold
@@ -37,9 +34,6 @@ func (s *Seen) State() *projection.State { return s.store.state }
 
 // Notes are the sentences that a reply must carry (SPEC 3.6).
 func (s *Seen) Notes(config, reminders bool) []string { return s.store.Notes(config, reminders) }
-
-// Nothing says that no server has run here, and that there is nothing that one could import.
-func (s *Seen) Nothing() bool { return s.nothing }
 
 func look(o Options) (seen *Seen, tail bool, err error) {
 	s := &Store{o: o, looking: true, state: projection.New(), config: newView(o.Config), reminders: newView(o.Reminders)}
@@ -69,7 +63,7 @@ func look(o Options) (seen *Seen, tail bool, err error) {
 	}
 	s.fillLostIndices(now, &config, &reminders)
 	s.settleViews(now, &config, &reminders, was)
-	return &Seen{store: s}, tail, nil
+	return &Seen{s}, tail, nil
 }
 
 // journalToRead is the journal's folder, or the one that a repair which was cut short has made for it ([finishRewrite]).
@@ -104,7 +98,7 @@ func (s *Store) lookAtViews(now int64, config *configFile, reminders *remindersF
 	}
 	s.state, s.first = projection.Begun(now), true
 	s.importViews(now, config, reminders)
-	return &Seen{store: s, nothing: none && found == nothing}, false, nil
+	return &Seen{s}, false, nil
 }
 
 func cannotRead(what string, err error) error {

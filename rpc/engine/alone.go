@@ -18,26 +18,28 @@ func (e *Engine) FilesChanged() {
 	})
 }
 
-// Look answers a tool that only reads out of what the files hold, without opening anything. False: the tool does more.
-func Look(o Options, seen *recovery.Seen, tool string, arguments json.RawMessage) (tools.Reply, bool) {
+// Looks says whether a call only reads.
+func Looks(tool string, arguments json.RawMessage) bool {
+	if tool == tools.Restore {
+		args, err := tools.ParseRestore(arguments)
+		return err != nil || !args.Apply
+	}
+	spec := tools.Find(tool)
+	return spec != nil && spec.ReadOnly
+}
+
+// Look answers a call that only reads out of what the files hold, without opening anything.
+func Look(o Options, seen *recovery.Seen, tool string, arguments json.RawMessage) tools.Reply {
 	t := toolCalls[tool]
 	o.Wall = time.Now
 	e := &Engine{o: o, due: newDueQueue(0), peeked: seen.State()}
-	notes := seen.Notes(t.shows.config, t.shows.reminders)
-	spec := tools.Find(tool)
 	switch {
-	case tool == tools.Restore:
-		r, only := e.previewRestore(arguments)
-		return finish(r, append(slices.Clone(r.notes), notes...), nil, true), only
-	case spec == nil || !spec.ReadOnly:
-		return tools.Reply{}, false
-	case tool == "wake_history":
-		r := e.historyOfFiles(arguments)
-		return finish(r, append(slices.Clone(r.notes), notes...), nil, true), true
-	case t.call == nil:
-		return tools.Reply{}, false
+	case t.read != nil:
+		t.call = (*Engine).historyOfFiles
+	case t.parse != nil:
+		t.call = func(e *Engine, arguments json.RawMessage) reply { return t.parse(e, arguments)() }
 	}
-	return e.read(t, arguments, notes...), true
+	return e.read(t, arguments, seen.Notes(t.shows.config, t.shows.reminders)...)
 }
 
 // read answers a tool that only reads out of the state that was peeked at.

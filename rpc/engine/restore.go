@@ -23,18 +23,6 @@ func (e *Engine) parseRestore(arguments json.RawMessage) func() reply {
 	return func() reply { return e.restore(args, past) }
 }
 
-// previewRestore says what would change where no loop runs. False: more than that is asked for.
-func (e *Engine) previewRestore(arguments json.RawMessage) (reply, bool) {
-	args, past, err := e.past(arguments)
-	if err != nil {
-		return refusal(err), true
-	}
-	if args.Apply {
-		return reply{}, false
-	}
-	return e.restore(args, past), true
-}
-
 func (e *Engine) past(arguments json.RawMessage) (tools.RestoreArgs, *projection.State, error) {
 	args, err := tools.ParseRestore(arguments)
 	if err != nil {
