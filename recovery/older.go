@@ -13,13 +13,9 @@ func (s *Store) sayOlder(v *view, a age) {
 	if !a.old(s.newest) {
 		return
 	}
-	rewritten := "it is rewritten from the journal"
-	if s.looking {
-		rewritten = "what the journal holds is shown, and the next start of a server rewrites the file"
-	}
 	v.older = true
-	v.note = fmt.Sprintf("%s is older than the journal: as of %s, event %d; %s. To go back to that state: %s (it first shows what would change).",
-		v.name, s.agentTime(a.at), a.index, rewritten, s.o.Files.restoreCommand(a.index))
+	v.note = fmt.Sprintf("%s is older than the journal: as of %s, event %d. What the journal holds counts; to go back to that state: %s (it first shows what would change).",
+		v.name, s.agentTime(a.at), a.index, s.o.Files.restoreCommand(a.index))
 	s.o.Log.Warn(v.note)
 }
 

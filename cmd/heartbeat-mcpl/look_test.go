@@ -157,14 +157,15 @@ func TestLookingWritesNothing(t *testing.T) {
 			if err := errors.Join(os.Mkdir(temp, 0o700), os.RemoveAll(h.path("mesh"))); err != nil {
 				t.Fatal(err)
 			}
-			h.env = append(h.env, "TMPDIR="+temp)
 			if c.make != nil {
 				c.make(h)
 			}
 			settled(t, h.dir)
 			before := listing(t, h.dir)
 			for _, args := range looks {
-				out, _ := h.command(args...).CombinedOutput() // some are about what is not there
+				cmd := h.command(args...)
+				cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+				out, _ := cmd.CombinedOutput() // some are about what is not there
 				if now := listing(t, h.dir); !slices.Equal(now, before) {
 					t.Fatalf("%v changed the folder: %s\nit was\n%s\nand is\n%s", args, out, strings.Join(before, "\n"), strings.Join(now, "\n"))
 				}
@@ -181,13 +182,19 @@ func TestLookingWritesNothing(t *testing.T) {
 // TestALookNeedsNoSocketFolder: where the socket's path is too long, it is in a folder that only a server makes.
 func TestALookNeedsNoSocketFolder(t *testing.T) {
 	h := newHome(t)
-	h.env = append(h.env, "TMPDIR="+h.dir)
+	temp := h.dir
 	h.dir = filepath.Join(h.dir, strings.Repeat("a-very-long-name-", 6))
 	if err := os.Mkdir(h.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	before := listing(t, filepath.Dir(h.dir))
-	contains(t, h.ctl("list"), "No reminders set.")
+	cmd := h.command("ctl", "list")
+	cmd.Env = append(cmd.Env, "TMPDIR="+temp)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Error(err)
+	}
+	contains(t, string(out), "No reminders set.")
 	if now := listing(t, filepath.Dir(h.dir)); !slices.Equal(now, before) {
 		t.Errorf("it was %q and is %q", before, now)
 	}
