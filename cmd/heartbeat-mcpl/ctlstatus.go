@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"heartbeat-mcpl/rpc/text"
-	"heartbeat-mcpl/rpc/tools"
 )
 
 // mostListed is how many reminders the status screen lists.
@@ -62,7 +61,7 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 		if s.ActiveHours != nil {
 			hours = ", in the hours " + *s.ActiveHours
 		}
-		u.line("  every    %s (%s)%s", tools.FormatLength(int64(s.IntervalSeconds*1000)), s.DeliveryMode, hours)
+		u.line("  every    %s (%s)%s", text.Length(int64(s.IntervalSeconds*1000)), s.DeliveryMode, hours)
 		if s.NextAt != nil {
 			u.line("  next     %s (%s)", local(*s.NextAt, zone), distance(*s.NextAt))
 		}
@@ -87,7 +86,7 @@ func (u ui) reminders(l reminderList, zone *time.Location) {
 		rhythm := "once"
 		switch {
 		case r.EverySeconds != nil:
-			rhythm = "every " + tools.FormatLength(int64(*r.EverySeconds*1000))
+			rhythm = "every " + text.Length(int64(*r.EverySeconds*1000))
 		case r.Cron != nil:
 			rhythm = *r.Cron
 		}
@@ -115,7 +114,7 @@ func distance(t time.Time) string {
 	case d == 0:
 		return "now"
 	case d < 0:
-		return length((-d).Milliseconds()) + " ago"
+		return text.About((-d).Milliseconds()) + " ago"
 	}
-	return "in " + length(d.Milliseconds())
+	return "in " + text.About(d.Milliseconds())
 }

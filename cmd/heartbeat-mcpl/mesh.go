@@ -152,7 +152,7 @@ func showMesh(out io.Writer, mesh agents.Mesh, asJSON bool, zone *time.Location)
 	return w.Flush()
 }
 
-func since(i projection.Instant) string { return length(max(0, time.Now().UnixMilli()-int64(i))) }
+func since(i projection.Instant) string { return text.About(max(0, time.Now().UnixMilli()-int64(i))) }
 
 // homeOf tells a server from others: the machine and the journal, without saying which.
 func homeOf(journalDir string) string {
