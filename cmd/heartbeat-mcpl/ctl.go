@@ -19,9 +19,9 @@ import (
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/command"
 	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
-	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
@@ -44,9 +44,9 @@ func newCtl() *cobra.Command {
 			"  heartbeat-mcpl ctl every 10m Check the deployment\n" +
 			"  heartbeat-mcpl ctl add \"Stand-up\" --cron \"0 9 * * 1-5\"\n" +
 			"  heartbeat-mcpl ctl list",
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("%q is no command of ctl; there are status, every, pause, resume, clear, configure, trigger, add, list, cancel and history", args[0])}
+				return noSuchCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -76,17 +76,17 @@ func (c *ctl) newStatus() *cobra.Command {
 }
 
 func (c *ctl) newEvery() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "every INTERVAL PROMPT...", Short: "Set the heartbeat: every 10m Check the deployment",
+	return &cobra.Command{
+		Use: "every INTERVAL PROMPT...", Short: "Set the heartbeat: every 10m Check the deployment", Long: "every sets the heartbeat: its interval, and what it says.\n\n" + aboutWords,
+		Args: atLeastOne("an interval and what to do: every 10m Check the deployment"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{errors.New("give an interval and what to do: every 10m Check the deployment")}
+			line := "every " + words(args)
+			if _, err := command.Parse(line); err != nil {
+				return usageError{err}
 			}
-			return c.say(map[string]any{"command": strings.Join(append([]string{"every"}, args...), " ")})
+			return c.say(map[string]any{"command": line})
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // what follows the interval is the prompt, dashes and all
-	return cmd
 }
 
 func (c *ctl) newWord(word, about string) *cobra.Command {
@@ -118,21 +118,15 @@ func (c *ctl) newList() *cobra.Command {
 
 func (c *ctl) newCancel() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "Cancel a reminder", Args: exactly(1, "the reminder's id; list shows all"),
+		Use: "cancel ID", Short: "Cancel a reminder", Args: one("the reminder's id or its first letters (ctl list shows all)"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			return c.do(os.Stdout, "reminder_cancel", map[string]any{"id": args[0]})
 		},
 	}
 }
 
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("give %s: %s, not %d", what, text.Plural(n, "word"), len(args))}
-		}
-		return nil
-	}
-}
+// aboutWords says how a text is given.
+const aboutWords = "The text needs no quotes. Flags may stand before and behind it; what stands behind -- is text, dashes and all."
 
 // option is a flag that becomes an argument of a tool.
 type option struct{ flag, argument, about string }
@@ -173,11 +167,15 @@ var configureOptions = []option{
 
 func (c *ctl) newAdd() *cobra.Command {
 	var count int
-	cmd := &cobra.Command{Use: "add TEXT", Short: "Set a reminder", Args: exactly(1, "the reminder's text, in quotes")}
+	cmd := &cobra.Command{
+		Use: "add TEXT...", Short: "Set a reminder", Long: "add sets a reminder: its text, and when it comes.\n\n" + aboutWords,
+		Example: "  heartbeat-mcpl ctl add Buy milk --in 2h\n  heartbeat-mcpl ctl add --cron \"0 9 * * 1-5\" Stand-up",
+		Args:    atLeastOne("the reminder's text: ctl add Buy milk --in 2h"),
+	}
 	given := texts(cmd, addOptions...)
 	cmd.Flags().IntVar(&count, "count", 0, "a recurring one ends after so many times")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		arguments := map[string]any{"message": args[0]}
+		arguments := map[string]any{"message": words(args)}
 		given(arguments)
 		if cmd.Flags().Changed("count") {
 			arguments["count"] = count

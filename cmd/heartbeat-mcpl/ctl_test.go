@@ -110,7 +110,7 @@ func TestCtlSpeaksTheZoneThatIsNamed(t *testing.T) {
 func TestCtlSaysWhatWasAskedInItsOwnWords(t *testing.T) {
 	h := newHome(t)
 	contains(t, h.ctl("add", "x"), "say when: --in, --at, --every or --cron", "Run 'heartbeat-mcpl ctl add --help'")
-	contains(t, h.ctl("add", "two", "words", "--in", "1h"), "give the reminder's text, in quotes: 1 word, not 2")
+	contains(t, h.ctl("add"), "give the reminder's text: ctl add Buy milk --in 2h")
 	contains(t, h.ctl("add", "x", "--at", "noon"), `--at "noon": give a time`)
 	contains(t, h.ctl("configure", "--mode", "loud"), "--mode must be one of")
 	contains(t, h.ctl("cancel", "rem_x"), "ctl list shows the ids")

@@ -1,6 +1,9 @@
 package tools
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // fewEdits is how many edits make a slip (SPEC 4.3), and leastPart how many letters a part of a name must have.
 const (
@@ -17,6 +20,11 @@ func (c *call) slipOf(name string) []string {
 		}
 	}
 	return meant
+}
+
+// Meant are the names of which a word may be a slip (SPEC 4.3), the likest first.
+func Meant(word string, names []string) []string {
+	return slices.DeleteFunc(NearestOf(word, names, len(names)), func(name string) bool { return !isSlip(word, name, false) })
 }
 
 // isSlip says whether name is a slip of the argument; sent: the argument itself was given, too.
