@@ -111,7 +111,7 @@ func (c *ctl) newList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the reminders", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return c.do(os.Stdout, "reminder_list", map[string]any{"limit": 10_000})
+			return c.do(os.Stdout, "reminder_list", map[string]any{"limit": mostPage})
 		},
 	}
 }
@@ -119,14 +119,60 @@ func (c *ctl) newList() *cobra.Command {
 func (c *ctl) newCancel() *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel ID", Short: "Cancel a reminder", Args: one("the reminder's id or its first letters (ctl list shows all)"),
+		ValidArgsFunction: offerReminders,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return c.do(os.Stdout, "reminder_cancel", map[string]any{"id": args[0]})
+			all, err := c.list()
+			if err != nil {
+				return err
+			}
+			id, err := pick(args[0], all)
+			if err != nil {
+				return err
+			}
+			return c.do(os.Stdout, "reminder_cancel", map[string]any{"id": id})
 		},
 	}
 }
 
+// list are all reminders that are set.
+func (c *ctl) list() ([]named, error) {
+	var all []named
+	for more, after := 1, ""; more > 0; {
+		arguments := map[string]any{"limit": mostPage}
+		if after != "" {
+			arguments["after"] = after
+		}
+		r, err := c.call("reminder_list", arguments)
+		if err != nil {
+			return nil, err
+		}
+		if r.IsError {
+			return nil, errors.New(inFlags(r.Text))
+		}
+		var page struct {
+			More      int
+			Reminders []listedReminder
+		}
+		if err := json.Unmarshal(r.Structured, &page); err != nil {
+			return nil, fmt.Errorf("read the server's answer: %w", err)
+		}
+		for _, r := range page.Reminders {
+			all = append(all, named{r.ID, r.Message})
+			after = r.ID
+		}
+		more = page.More
+		if len(page.Reminders) == 0 {
+			break
+		}
+	}
+	return all, nil
+}
+
 // aboutWords says how a text is given.
 const aboutWords = "The text needs no quotes. Flags may stand before and behind it; what stands behind -- is text, dashes and all."
+
+// mostPage is how many reminders one answer lists at most.
+const mostPage = 10_000
 
 // option is a flag that becomes an argument of a tool.
 type option struct{ flag, argument, about string }
@@ -165,6 +211,11 @@ var configureOptions = []option{
 	{"active-hours", "activeHours", "08:00-22:30, or always"},
 }
 
+var historyOptions = []option{
+	{"id", "id", "only the reminder with this id, or these first letters of one; or heartbeat, or mesh"},
+	{"since", "since", "from this time on: 2026-10-10T09:00, or a length before now such as 24h"},
+}
+
 func (c *ctl) newAdd() *cobra.Command {
 	var count int
 	cmd := &cobra.Command{
@@ -184,8 +235,11 @@ func (c *ctl) newAdd() *cobra.Command {
 			return usageError{errors.New("say when: --in, --at, --every or --cron")}
 		}
 		c.fromEnvironment()
+		if err := c.check(); err != nil {
+			return err
+		}
 		c.inZone(arguments)
-		return c.do(os.Stdout, "reminder_add", arguments)
+		return c.flagged("reminder_add", arguments)
 	}
 	return cmd
 }
@@ -222,7 +276,7 @@ func (c *ctl) newConfigure() *cobra.Command {
 		if len(arguments) == 0 {
 			return usageError{errors.New("give what should change: --every, --message, --mode, --active-hours or --paused")}
 		}
-		return c.do(os.Stdout, "heartbeat_configure", arguments)
+		return c.flagged("heartbeat_configure", arguments)
 	}
 	return cmd
 }
@@ -230,14 +284,77 @@ func (c *ctl) newConfigure() *cobra.Command {
 func (c *ctl) newHistory() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{Use: "history", Short: "Show what was sent, taken, refused and dropped", Args: noArgs}
-	given := texts(cmd, option{"id", "id", "only this reminder, or heartbeat"}, option{"since", "since", "from this time on"})
+	given := texts(cmd, historyOptions...)
 	cmd.Flags().IntVar(&limit, "limit", 20, "how many at most")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		arguments := map[string]any{"limit": limit}
 		given(arguments)
-		return c.do(os.Stdout, "wake_history", arguments)
+		c.fromEnvironment()
+		if err := c.check(); err != nil {
+			return err
+		}
+		if err := c.ofReminder(arguments); err != nil {
+			return err
+		}
+		if since, ok := arguments["since"].(string); ok {
+			at, err := parseWhen("since", since, c.agentsZone(slog.New(slog.DiscardHandler)), time.Now())
+			if err != nil {
+				return err
+			}
+			arguments["since"] = at.Format(time.RFC3339Nano)
+		}
+		return c.flagged("wake_history", arguments)
 	}
 	return cmd
+}
+
+// ofReminder makes the id whole that a history is asked for.
+func (c *ctl) ofReminder(arguments map[string]any) error {
+	id, given := arguments["id"].(string)
+	if !given || id == "heartbeat" || id == projection.MeshID {
+		return nil
+	}
+	whole, err := resolve(id, c.journalDir)
+	arguments["id"] = whole
+	return err
+}
+
+// flagged is do for a tool whose arguments were flags: one that is wrong is refused before anything is asked or opened.
+func (c *ctl) flagged(tool string, arguments map[string]any) error {
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return err
+	}
+	if refused := new(tools.Refusal); errors.As(checkArguments(tool, raw), &refused) {
+		for i, problem := range refused.Problems {
+			refused.Problems[i] = ofFlag(inFlags(problem))
+		}
+		return usageError{errors.New(strings.Join(refused.Problems, "; "))}
+	}
+	return c.do(os.Stdout, tool, arguments)
+}
+
+// ofFlag has a problem that begins with an argument begin with the flag of that name.
+func ofFlag(problem string) string {
+	name, rest, _ := strings.Cut(problem, " ")
+	if slices.ContainsFunc(slices.Concat(addOptions, configureOptions, historyOptions), func(o option) bool { return o.argument == name && o.flag == name }) ||
+		name == "count" || name == "limit" || name == "paused" {
+		return "--" + name + " " + rest
+	}
+	return problem
+}
+
+// checkArguments says what is wrong with a tool's arguments. The zone is no matter: what is a time in one is one in another.
+func checkArguments(tool string, raw json.RawMessage) (err error) {
+	switch tool {
+	case "reminder_add":
+		_, _, err = tools.ParseAdd(raw, time.UTC)
+	case "heartbeat_configure":
+		_, _, err = tools.ParseConfigure(raw)
+	case "wake_history":
+		_, _, err = tools.ParseHistory(raw, time.UTC)
+	}
+	return err
 }
 
 // inFlags has a refusal name the flags and commands that stand for a tool's arguments and for tools.
@@ -283,6 +400,9 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 			return answer, nil
 		}
 		if !errors.Is(err, control.ErrNoServer) {
+			return tools.Reply{}, asItsUser(err)
+		}
+		if err := c.readable(); err != nil {
 			return tools.Reply{}, err
 		}
 		r, err := c.alone(tool, arguments)

@@ -46,6 +46,7 @@ func printStatus(u ui, status, list json.RawMessage, zone *time.Location) {
 		u.bad("the server's answer cannot be read: %v", err)
 		return
 	}
+	u.line("%s", u.paint(dim, "times in "+zone.String()))
 	u.heartbeat(s, zone)
 	u.reminders(l, zone)
 	for _, note := range s.Notes {
@@ -63,7 +64,7 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 		}
 		u.line("  every    %s (%s)%s", text.Length(int64(s.IntervalSeconds*1000)), s.DeliveryMode, hours)
 		if s.NextAt != nil {
-			u.line("  next     %s (%s)", local(*s.NextAt, zone), distance(*s.NextAt))
+			u.line("  %s", s.next(zone))
 		}
 		last := "never"
 		if s.LastTakenAt != nil {
@@ -79,6 +80,18 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 	u.line("  %s", delivery)
 }
 
+// next says when the heartbeat comes. One whose time has passed waits: nothing comes in the past.
+func (s *beatStatus) next(zone *time.Location) string {
+	if time.Until(*s.NextAt).Round(time.Second) > 0 {
+		return fmt.Sprintf("next     %s (%s)", local(*s.NextAt, zone), distance(*s.NextAt))
+	}
+	waits := "it is on its way"
+	if s.BlockedReason != nil {
+		waits = *s.BlockedReason
+	}
+	return fmt.Sprintf("due      since %s (%s), %s", local(*s.NextAt, zone), distance(*s.NextAt), waits)
+}
+
 func (u ui) reminders(l reminderList, zone *time.Location) {
 	u.line("\n%s  %d", u.paint(bold, "Reminders"), l.Count)
 	w := tabwriter.NewWriter(u.out, 2, 0, 2, ' ', 0)
@@ -92,7 +105,7 @@ func (u ui) reminders(l reminderList, zone *time.Location) {
 		}
 		when := distance(r.FireAt)
 		if r.Overdue {
-			when = "overdue"
+			when = "due " + distance(r.FireAt)
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", local(r.FireAt, zone), when, rhythm, text.Safe(r.ID), text.Quote(short(r.Message, 60)))
 		if r.LastRefusal != nil {

@@ -117,8 +117,9 @@ func newRoot() *cobra.Command {
 		Short: "Wakes AI agents: a heartbeat and reminders over MCP and MCPL",
 		Long: "heartbeat-mcpl wakes AI agents. It is a stdio MCP server: on a host that speaks MCPL it pushes a periodic\n" +
 			"heartbeat and the reminders that the agent sets through tools. Hosts start it as 'heartbeat-mcpl --stdio'.",
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return noEmptyFlags(cmd) },
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return noSuchCommand(cmd, args[0])
@@ -149,6 +150,7 @@ func newRoot() *cobra.Command {
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newMesh(), newRegister(), newVersion())
 	refuseOtherShells(root)
+	completeWords(root)
 	return root
 }
 
@@ -172,7 +174,7 @@ func refuseOtherShells(root *cobra.Command) {
 
 func newHelp() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Show what a command does, and its flags",
+		Use: "help [COMMAND]", Short: "Show what a command does, and its flags", ValidArgsFunction: offerCommands,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil {

@@ -78,6 +78,9 @@ func newMesh() *cobra.Command {
 		Use: "mesh", Short: "Show which agents are here, what they do, and how many messages wait", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.fromEnvironment()
+			if err := s.check(); err != nil {
+				return err
+			}
 			mesh, err := s.openMesh(slog.New(newLogHandler(os.Stderr)))
 			if err != nil {
 				return err
@@ -123,7 +126,7 @@ type meshAgent struct {
 func showMesh(out io.Writer, mesh agents.Mesh, asJSON bool, zone *time.Location) error {
 	here, err := mesh.Agents()
 	if err != nil {
-		return fmt.Errorf("the mesh did not answer: %w", err)
+		return fmt.Errorf("the mesh did not answer: %w", asItsUser(err))
 	}
 	all := []meshAgent{}
 	for _, a := range here {

@@ -107,6 +107,21 @@ func example(flag *pflag.Flag) string {
 	return ""
 }
 
+// noEmptyFlags refuses a flag that was given an empty text: a variable that is not set, in a script, means something else than
+// no flag.
+func noEmptyFlags(cmd *cobra.Command) error {
+	var err error
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if flag.Value.String() == "" || flag.Value.String() == "[]" {
+			err = usageError{fmt.Errorf("--%s is empty: give it a value, or leave it out", flag.Name)}
+		}
+		if flag.Value.Type() == "uint64" && flag.Value.String() == "0" {
+			err = usageError{fmt.Errorf("--%s is 0: events are counted from 1", flag.Name)}
+		}
+	})
+	return err
+}
+
 // words are the texts that stand behind a command, joined: a text needs no quotes.
 func words(args []string) string { return strings.Join(args, " ") }
 
