@@ -41,7 +41,7 @@ func TestCtlTalksToTheRunningServer(t *testing.T) {
 	contains(t, s.until("heartbeat_status", "taken=1"), "last=")
 	contains(t, h.ctl("history"), "| heartbeat | taken, asked for |")
 	contains(t, h.ctl("cancel", id), "Cancelled "+id)
-	contains(t, h.ctl("cancel", id), "heartbeat-mcpl: There is no reminder")
+	contains(t, h.ctl("cancel", id), "heartbeat-mcpl: there is no reminder")
 	contains(t, h.ctl("pause"), "PAUSED")
 	contains(t, h.ctl("resume"), "ACTIVE")
 	contains(t, h.ctl("clear"), "NOT SET")
@@ -124,7 +124,7 @@ func TestNothingComesInThePast(t *testing.T) {
 	h.write(h.reminders(), nodeReminders(time.Now().Add(-25*time.Hour).UnixMilli()))
 	contains(t, h.ctl("every", "1m", "look"), "ACTIVE")
 	h.write(h.config(), `{"intervalSeconds": 60, "paused": false, "deliveryMode": "message", "message": "look"}`)
-	state := h.ctl("status")
+	state := h.ctl("status", "--timezone", "America/Los_Angeles")
 	contains(t, state, "times in America/Los_Angeles\n", "  next     ")
 	contains(t, state, "due 1d 1h ago")
 
