@@ -53,7 +53,7 @@ func newAudit() *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "everything as one JSON document")
 	flags.BoolVar(&f.csv, "csv", false, "a row for each wake, as CSV (RFC 4180) that spreadsheets may open")
 	flags.StringVar(&f.html, "html", "", "write one self-contained page to this file")
-	flags.StringVar(&f.reminder, "reminder", "", "only the reminder with this id")
+	flags.StringVar(&f.reminder, "reminder", "", "only the reminder with this id, or these first letters of one")
 	flags.StringVar(&f.since, "since", "", "only wakes from this time on")
 	flags.StringVar(&f.until, "until", "", "only wakes up to this time")
 	return cmd
@@ -74,7 +74,14 @@ func (f *auditFlags) run(_ context.Context, out *os.File) error {
 		return usageError{errors.New("--json, --csv and --html are three forms of the same: give one of them")}
 	}
 	f.readingEnvironment()
+	if err := f.check(); err != nil {
+		return err
+	}
 	if err := someJournal(f.journalDir); err != nil {
+		return err
+	}
+	var err error
+	if f.reminder, err = resolve(f.reminder, f.journalDir); err != nil {
 		return err
 	}
 	a, err := f.read()
@@ -142,9 +149,6 @@ func (f *auditFlags) read() (*audit, error) {
 	report := past.History.Report(projection.Filter{
 		Reminder: f.reminder, Since: projection.Instant(times.since), Until: projection.Instant(times.until),
 	})
-	if f.reminder != "" && len(report.Reminders) == 0 {
-		return nil, fmt.Errorf("the journal %s knows no reminder %q in that time", f.journalDir, f.reminder)
-	}
 	damage := past.Damage
 	if damage == nil {
 		damage = []journal.Damage{}

@@ -88,7 +88,7 @@ func (a *audit) printTotals(u ui) {
 		u.line("  the host refused %s and did not answer %d", pushes(t.Refused), t.NoAnswer)
 	}
 	if l := a.Lateness; l.Count > 0 {
-		u.line("  late: half within %s, 90%% within %s, 99%% within %s, at most %s", length(l.P50), length(l.P90), length(l.P99), length(l.Max))
+		u.line("  late: half within %s, 90%% within %s, 99%% within %s, at most %s", text.About(l.P50), text.About(l.P90), text.About(l.P99), text.About(l.Max))
 	}
 }
 
@@ -97,22 +97,6 @@ func pushes(n int) string {
 		return "1 push"
 	}
 	return fmt.Sprintf("%d pushes", n)
-}
-
-// length is a length in milliseconds as people read it.
-func length(ms int64) string {
-	d := time.Duration(ms) * time.Millisecond
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", ms)
-	case d < time.Minute:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
-	}
-	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
 }
 
 // The marks of a timeline, the most telling last: where several wakes share a column, the last of these is shown.
@@ -300,7 +284,7 @@ func (a *audit) standing(s *projection.Subject) string {
 	case last != "" && last != projection.ResultTaken && last != projection.ResultCancelled:
 		return "waiting: " + string(last)
 	case s.EveryMs > 0:
-		return fmt.Sprintf("every %s, taken %s", length(s.EveryMs), text.Plural(taken, "time"))
+		return fmt.Sprintf("every %s, taken %s", text.Length(s.EveryMs), text.Plural(taken, "time"))
 	case s.Cron != "":
 		return fmt.Sprintf("at %s, taken %s", text.Safe(s.Cron), text.Plural(taken, "time"))
 	}
@@ -318,7 +302,7 @@ func (a *audit) lastWake(s *projection.Subject) (due, taken, late string, pushes
 	w := s.Wakes[len(s.Wakes)-1]
 	late = "-"
 	if ms, ok := w.LateMs(); ok {
-		late = length(ms)
+		late = text.About(ms)
 	}
 	return a.local(w.Due), a.local(w.TakenAt), late, pushes
 }
@@ -382,7 +366,7 @@ func (a *audit) printGaps(u ui) {
 			if g.Crash { // it may have run on without anything to record
 				atMost = " at most"
 			}
-			end, long = a.local(g.To), " ("+length(int64(g.To-g.From))+atMost+")"
+			end, long = a.local(g.To), " ("+text.About(int64(g.To-g.From))+atMost+")"
 		}
 		u.line("  %s to %s%s, after the server %s", a.local(g.From), end, long, how)
 	}

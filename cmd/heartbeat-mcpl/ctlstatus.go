@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"heartbeat-mcpl/rpc/text"
-	"heartbeat-mcpl/rpc/tools"
 )
 
 // mostListed is how many reminders the status screen lists.
@@ -47,6 +46,7 @@ func printStatus(u ui, status, list json.RawMessage, zone *time.Location) {
 		u.bad("the server's answer cannot be read: %v", err)
 		return
 	}
+	u.line("%s", u.paint(dim, "times in "+zone.String()))
 	u.heartbeat(s, zone)
 	u.reminders(l, zone)
 	for _, note := range s.Notes {
@@ -62,9 +62,9 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 		if s.ActiveHours != nil {
 			hours = ", in the hours " + *s.ActiveHours
 		}
-		u.line("  every    %s (%s)%s", tools.FormatLength(int64(s.IntervalSeconds*1000)), s.DeliveryMode, hours)
+		u.line("  every    %s (%s)%s", text.Length(int64(s.IntervalSeconds*1000)), s.DeliveryMode, hours)
 		if s.NextAt != nil {
-			u.line("  next     %s (%s)", local(*s.NextAt, zone), distance(*s.NextAt))
+			u.line("  %s", s.next(zone))
 		}
 		last := "never"
 		if s.LastTakenAt != nil {
@@ -80,6 +80,18 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 	u.line("  %s", delivery)
 }
 
+// next says when the heartbeat comes. One whose time has passed waits: nothing comes in the past.
+func (s *beatStatus) next(zone *time.Location) string {
+	if time.Until(*s.NextAt).Round(time.Second) > 0 {
+		return fmt.Sprintf("next     %s (%s)", local(*s.NextAt, zone), distance(*s.NextAt))
+	}
+	waits := "it is on its way"
+	if s.BlockedReason != nil {
+		waits = *s.BlockedReason
+	}
+	return fmt.Sprintf("due      since %s (%s), %s", local(*s.NextAt, zone), distance(*s.NextAt), waits)
+}
+
 func (u ui) reminders(l reminderList, zone *time.Location) {
 	u.line("\n%s  %d", u.paint(bold, "Reminders"), l.Count)
 	w := tabwriter.NewWriter(u.out, 2, 0, 2, ' ', 0)
@@ -87,13 +99,13 @@ func (u ui) reminders(l reminderList, zone *time.Location) {
 		rhythm := "once"
 		switch {
 		case r.EverySeconds != nil:
-			rhythm = "every " + tools.FormatLength(int64(*r.EverySeconds*1000))
+			rhythm = "every " + text.Length(int64(*r.EverySeconds*1000))
 		case r.Cron != nil:
 			rhythm = *r.Cron
 		}
 		when := distance(r.FireAt)
 		if r.Overdue {
-			when = "overdue"
+			when = "due " + distance(r.FireAt)
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", local(r.FireAt, zone), when, rhythm, text.Safe(r.ID), text.Quote(short(r.Message, 60)))
 		if r.LastRefusal != nil {
@@ -115,7 +127,7 @@ func distance(t time.Time) string {
 	case d == 0:
 		return "now"
 	case d < 0:
-		return length((-d).Milliseconds()) + " ago"
+		return text.About((-d).Milliseconds()) + " ago"
 	}
-	return "in " + length(d.Milliseconds())
+	return "in " + text.About(d.Milliseconds())
 }

@@ -110,9 +110,9 @@ func TestLookingWritesNothing(t *testing.T) {
 		{name: "views that cannot be read", make: func(h *home) {
 			for _, path := range []string{h.config(), h.reminders()} {
 				_ = os.Remove(path)
-				_ = os.Mkdir(path, 0o700)
+				_ = syscall.Mkfifo(path, 0o600)
 			}
-		}, shown: []string{"tea", "call", "heartbeat-reminders.json cannot be read (a folder is in its place): what the journal holds is shown."}},
+		}, shown: []string{"tea", "call", "heartbeat-reminders.json cannot be read (it is no regular file): what the journal holds is shown."}},
 		{name: "missing views", make: func(h *home) {
 			_ = os.Remove(h.config())
 			_ = os.Remove(h.reminders())

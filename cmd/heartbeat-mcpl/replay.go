@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -57,7 +56,7 @@ func newReplay() *cobra.Command {
 	f.registerReading(flags)
 	flags.BoolVar(&f.json, "json", false, "JSON Lines in place of text")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with new events as they come, until interrupted")
-	flags.StringVar(&f.reminder, "reminder", "", "only events of the reminder with this id")
+	flags.StringVar(&f.reminder, "reminder", "", "only events of the reminder with this id, or these first letters of one")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "only events of these kinds, such as fire,ack,refuse")
 	flags.StringVar(&f.since, "since", "", "only events from this time on")
 	flags.StringVar(&f.until, "until", "", "only events up to this time")
@@ -79,26 +78,8 @@ func noArgs(_ *cobra.Command, args []string) error {
 // printing runs a command that reads a journal and prints what it says.
 func printing(run func(context.Context, *os.File) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		if err := noEmptyFlags(cmd); err != nil {
-			return err
-		}
 		return quietly(run(cmd.Context(), os.Stdout))
 	}
-}
-
-// noEmptyFlags refuses a flag that was given an empty text: a variable that is not set, in a script, means something else than
-// no flag.
-func noEmptyFlags(cmd *cobra.Command) error {
-	var err error
-	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if flag.Value.String() == "" || flag.Value.String() == "[]" {
-			err = usageError{fmt.Errorf("--%s is empty: give it a value, or leave it out", flag.Name)}
-		}
-		if flag.Value.Type() == "uint64" && flag.Value.String() == "0" {
-			err = usageError{fmt.Errorf("--%s is 0: events are counted from 1", flag.Name)}
-		}
-	})
-	return err
 }
 
 // quietly takes a reader that went away (`| head`) for a good end.
@@ -114,7 +95,14 @@ func (f *replayFlags) run(ctx context.Context, out *os.File) error {
 		return err
 	}
 	f.readingEnvironment()
+	if err := f.settings.check(); err != nil {
+		return err
+	}
 	if err := someJournal(f.journalDir); err != nil {
+		return err
+	}
+	var err error
+	if f.reminder, err = resolve(f.reminder, f.journalDir); err != nil {
 		return err
 	}
 	switch {
@@ -186,7 +174,7 @@ func notThere(err error, dir string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: there is no journal; name its folder with --journal-dir, or the config file beside it with --config-file", dir)
 	}
-	return err
+	return asItsUser(err)
 }
 
 // print prints the events that the filters let through, to the journal's end or, with --follow, beyond it.

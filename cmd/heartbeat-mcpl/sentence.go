@@ -55,7 +55,7 @@ func sentence(e journal.Event, zone *time.Location) string {
 	case *journal.Hole:
 		return "lost: " + b.Why
 	case *journal.Clock:
-		return fmt.Sprintf("the clock was set back by %s: running intervals moved back with it", time.Duration(b.ShiftMs)*time.Millisecond)
+		return fmt.Sprintf("the clock was set back by %s: running intervals moved back with it", text.Length(b.ShiftMs))
 	}
 	return meshSentence(e, at)
 }
@@ -66,7 +66,7 @@ func meshSentence(e journal.Event, at func(int64) string) string {
 	case *journal.CheckIn:
 		return "the agent takes part in the mesh as " + b.Agent
 	case *journal.Present:
-		return fmt.Sprintf("%s is here%s (for %s without a word)", b.Agent, prefixed(", as ", b.Role)+prefixed(", in ", b.Repo)+prefixed(": ", b.Status), text.Seconds(b.TTLMs)+"s")
+		return fmt.Sprintf("%s is here%s (for %s without a word)", b.Agent, prefixed(", as ", b.Role)+prefixed(", in ", b.Repo)+prefixed(": ", b.Status), text.Length(b.TTLMs))
 	case *journal.Touch:
 		return b.Agent + " was heard of"
 	case *journal.Message:
@@ -111,7 +111,7 @@ func repeats(b *journal.Add, at func(int64) string) string {
 	s := ""
 	switch {
 	case b.EveryMs > 0:
-		s = ", repeats every " + text.Seconds(b.EveryMs) + "s"
+		s = ", repeats every " + text.Length(b.EveryMs)
 	case b.Cron != "":
 		s = fmt.Sprintf(", repeats by the calendar %q [%s]", b.Cron, b.Zone)
 	}
@@ -127,7 +127,7 @@ func repeats(b *journal.Add, at func(int64) string) string {
 func configured(b *journal.Configure) string {
 	var changes []string
 	if b.IntervalMs != nil {
-		changes = append(changes, "interval "+text.Seconds(*b.IntervalMs)+"s")
+		changes = append(changes, "interval "+text.Length(*b.IntervalMs))
 	}
 	switch {
 	case b.Cleared != nil && *b.Cleared:

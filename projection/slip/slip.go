@@ -18,14 +18,15 @@ const (
 func Of(name string, names []string, sent func(string) bool) []string {
 	var meant []string
 	for _, n := range names {
-		if is(name, n, sent(n)) {
+		if Is(name, n, sent(n)) {
 			meant = append(meant, n)
 		}
 	}
 	return meant
 }
 
-func is(name, meant string, sent bool) bool {
+// Is says whether name is a slip of meant; sent: that was given, too.
+func Is(name, meant string, sent bool) bool {
 	n, m := bare(name), bare(meant)
 	if n == "" {
 		return false

@@ -361,11 +361,13 @@ var table = sync.OnceValue(func() []*Tool {
 		{
 			Name:        "agents_list",
 			Title:       "Who is here",
-			Description: "Lists the agents on the mesh: role, repository, abilities, what each is doing and for how long, when it was last heard of.",
+			Description: "Lists the agents on the mesh: role, repository, abilities, what each is doing and for how long, when it was last heard of, and whether its server has ended.",
 			Mesh:        true, ReadOnly: true, Idempotent: true,
 			Output: object(prop("count", integer("")), prop("agents", array(object(
 				prop("agent_id", str("")), prop("role", str("")), prop("repo", str("")), prop("caps", array(str(""))), prop("status", str("")),
-				prop("statusAgeSeconds", integer("")), prop("checkedInAt", str("")), prop("lastSeen", str("")), prop("staleAt", str(""))))), notes()),
+				prop("statusAgeSeconds", integer("")), prop("checkedInAt", str("")), prop("lastSeen", str("")), prop("staleAt", str("")),
+				prop("serverEnded", boolean("nobody serves it now: a message waits until its server starts again")),
+				prop("serverEndedAt", nullable(str("when, where it is known")))))), notes()),
 		},
 		{
 			Name:        "agent_send",
