@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,8 +11,9 @@ import (
 )
 
 // scene is the story of the picture and the sample in the documentation: a day with a few reminders, a host that refuses, a
-// crash, and wakes that come late. It is the same on every machine.
-func scene(t *testing.T) *audit {
+// crash, and wakes that come late. It is the same on every machine. Reminders that say others come on top of it: each is taken
+// once, and scheduled again.
+func scene(t *testing.T, others ...string) *audit {
 	t.Helper()
 	zone, err := time.LoadLocation("America/New_York")
 	if err != nil {
@@ -54,6 +55,11 @@ func scene(t *testing.T) *audit {
 	d.add("16:20:00", "rem_key3c9mgt7a", "Ask Tom for the spare key", journal.ByTool, d.ms("17:00:00"), 0, "")
 	d.refused("rem_key3c9mgt7a", "17:00:00", "17:00:00.002", "the user is in a call")
 	d.taken("", "17:00:00", "17:00:00.006", 0)
+	for i, message := range others {
+		id := fmt.Sprintf("rem_other%03d", i)
+		d.add("17:01:00", id, message, journal.ByTool, d.ms("17:02:00"), hour, "")
+		d.taken(id, "17:02:00", "17:02:00.004", d.ms("18:02:00"))
+	}
 	d.history.Finish(d.state, d.ms("17:20:00"))
 	return newReport("heartbeat-journal", zone, d.history.Report(projection.Filter{}), nil)
 }
@@ -76,9 +82,11 @@ func (d *day) ms(clock string) int64 {
 	return at.UnixMilli()
 }
 
-func (d *day) at(clock string, body journal.Body) {
+func (d *day) at(clock string, body journal.Body) { d.apply(d.ms(clock), body) }
+
+func (d *day) apply(ms int64, body journal.Body) {
 	d.index++
-	e := journal.Event{Index: d.index, Time: d.ms(clock), Kind: body.Kind(), Body: body}
+	e := journal.Event{Index: d.index, Time: ms, Kind: body.Kind(), Body: body}
 	d.state.Apply(e)
 	d.history.Apply(e)
 }
@@ -99,20 +107,22 @@ func (d *day) fire(id, due, sent string) string {
 	return event
 }
 
+// taken is a push that the host takes a little later.
 func (d *day) taken(id, due, at string, next int64) {
-	d.at(at, &journal.Ack{ID: id, EventID: d.fire(id, due, at), Next: next})
+	const answer = 3
+	d.apply(d.ms(at)+answer, &journal.Ack{ID: id, EventID: d.fire(id, due, at), Next: next})
 }
 
 func (d *day) refused(id, due, at, reason string) {
 	d.at(at, &journal.Refuse{ID: id, EventID: d.fire(id, due, at), Code: -32000, Reason: reason})
 }
 
-// states are those of a report's reminders, in order.
-func states(r *projection.Report) []string {
-	var all []string
-	for _, s := range r.Reminders {
-		all = append(all, string(s.State))
+// auditSample is what `audit` prints of the scene.
+func auditSample(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	if err := printAudit(ui{out: &b}, scene(t), usualWidth); err != nil {
+		t.Fatal(err)
 	}
-	slices.Sort(all)
-	return all
+	return "```text\n$ heartbeat-mcpl audit\n" + b.String() + "```"
 }

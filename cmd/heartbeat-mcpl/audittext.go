@@ -177,20 +177,21 @@ const (
 	noServer = '░'
 )
 
+// rankOf is a state's place among the marks; -1: it has none.
 func rankOf(state projection.WakeState) int {
 	for i, m := range marks {
 		if m.state == state {
 			return i
 		}
 	}
-	return 0
+	return -1
 }
 
 func colorOf(state string) string {
-	if state == string(projection.StateScheduled) {
-		return ""
+	if i := rankOf(projection.WakeState(state)); i >= 0 {
+		return marks[i].color
 	}
-	return marks[rankOf(projection.WakeState(state))].color
+	return ""
 }
 
 // nameOf is what a row is called: by what the reminder says.
@@ -226,8 +227,7 @@ func (a *audit) printTimeline(u ui, width int) {
 	scale := timeline{from: from, span: max(1, int64(to-from)), columns: width - names - 4}
 	u.title("Timeline")
 	u.line("  %s  %s", fit("", names), scale.times(a.zone))
-	bar := scale.gaps(a.Gaps)
-	if strings.TrimSpace(bar) != "" {
+	if bar := strings.TrimRight(scale.gaps(a.Gaps), " "); bar != "" {
 		u.line("  %s  %s", fit("no server", names), u.paint(dim, bar))
 	}
 	seen := map[int]bool{}
@@ -270,25 +270,28 @@ func (t timeline) column(i projection.Instant) int {
 }
 
 // steps are the lengths between two times above a timeline, in seconds.
-var steps = []int64{1, 5, 10, 30, 60, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 31536000}
+var steps = []int64{1, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000, 7776000, 31536000}
 
 // times is the line above the rows: the first time, the last one, and round ones between them where there is room. Each
 // stands right of its bar, the last one left of it. A day that the first one says is not said again.
 func (t timeline) times(zone *time.Location) string {
 	local := func(ms int64) time.Time { return time.UnixMilli(ms).In(zone) }
 	first, last := local(int64(t.from)), local(int64(t.from)+t.span)
-	clock, day := "15:04", "2006-01-02 "
+	clock := "15:04"
 	if t.span < 2*time.Hour.Milliseconds() {
 		clock = "15:04:05"
 	}
-	if 2*len("|"+day+clock)+1 > t.columns {
-		day = "01-02 "
+	var line, later, end string
+	for _, form := range []struct{ day, clock string }{{"2006-01-02 ", clock}, {"01-02 ", clock}, {"01-02 ", "15:04"}, {"01-02", ""}} {
+		later, clock = "", form.clock
+		if first.Format(dateForm) != last.Format(dateForm) {
+			later = form.day
+		}
+		line, end = "|"+first.Format(form.day+clock), last.Format(later+clock)+"|"
+		if len(line)+len(end) < t.columns {
+			break
+		}
 	}
-	later := ""
-	if first.Format(dateForm) != last.Format(dateForm) {
-		later = day
-	}
-	line, end := "|"+first.Format(day+clock), last.Format(later+clock)+"|"
 	room := max(16, int64(len("|  "+later+clock))) // columns between two
 	i := slices.IndexFunc(steps, func(s int64) bool { return s*1000*int64(t.columns) >= room*t.span })
 	_, offset := first.Zone()
@@ -312,7 +315,11 @@ func (t timeline) row(u ui, s *projection.Subject, seen map[int]bool) string {
 		cells[c] = max(cells[c], rankOf(state)+1)
 	}
 	for _, w := range s.Wakes {
-		put(cmp.Or(w.TakenAt, w.Due), w.Result.State())
+		at := cmp.Or(w.TakenAt, w.Due)
+		if w.Result == projection.ResultPending {
+			at = w.Pushes[len(w.Pushes)-1].SentAt
+		}
+		put(at, w.Result.State())
 		for _, p := range w.Pushes {
 			if p.Result == projection.ResultRefused || p.Result == projection.ResultNoAnswer {
 				put(p.SentAt, p.Result.State())
