@@ -22,7 +22,6 @@ const (
 	mostRows   = 40 // lines of a picture or a table; the rest is counted
 	leastWidth = 40
 	usualWidth = 100
-	roomyWidth = 120 // from here on a table's times have their year
 )
 
 // terminalWidth is how many columns out has; that of a pipe is COLUMNS, or a usual one.
@@ -376,8 +375,11 @@ func (a *audit) printReminders(u ui, width int) {
 		}
 		return c
 	}
-	at := a.tableTime(width)
 	const least, id, less = 12, 18, 26 // the room that the text keeps beside what matters most, its id, and what matters less
+	at := a.shortTime
+	if width-wholeTimes >= min(less, (&column{cells: cells(nameOf)}).width()) {
+		at = func(i projection.Instant) string { return a.local(i, minuteForm) }
+	}
 	u.title("Reminders")
 	u.table(width, column{title: "reminder", cells: cells(nameOf)},
 		column{title: "state", room: least, cells: cells(func(s *projection.Subject) string { return string(s.State) }), color: colorOf},
@@ -394,18 +396,15 @@ func (a *audit) printReminders(u ui, width int) {
 	}
 }
 
-// tableTime is a time in a table: in narrow terminals without its year where that is the journal's last one, else without
-// its clock.
-func (a *audit) tableTime(width int) func(projection.Instant) string {
-	return func(i projection.Instant) string {
-		switch {
-		case width >= roomyWidth:
-			return a.local(i, minuteForm)
-		case a.local(i, "2006") == a.local(a.To, "2006"):
-			return a.local(i, "01-02 15:04")
-		}
-		return a.local(i, dateForm)
+// wholeTimes is the room that a table's columns need beside the first one when its times are whole: the state, two times, who.
+const wholeTimes = columnGap + len(projection.StateScheduled) + 2*len(minuteForm) + len("agent") + 4*columnGap
+
+// shortTime is a time where there is little room: without its year where that is the journal's last one, else without its clock.
+func (a *audit) shortTime(i projection.Instant) string {
+	if a.local(i, "2006") == a.local(a.To, "2006") {
+		return a.local(i, "01-02 15:04")
 	}
+	return a.local(i, dateForm)
 }
 
 // setBy is who set or cancelled a reminder, in a word.
