@@ -99,7 +99,9 @@ const MeshID = "mesh"
 type Subject struct {
 	ID          string         `json:"id"` // empty: the heartbeat
 	Message     string         `json:"message"`
-	SetBy       journal.Source `json:"setBy,omitempty"` // empty: the event is no longer in the journal
+	State       WakeState      `json:"state,omitempty"`  // of a reminder in a report
+	StateAt     Instant        `json:"stateAt,omitzero"` // when it falls or fell due, was taken or was cancelled
+	SetBy       journal.Source `json:"setBy,omitempty"`  // empty: the event is no longer in the journal
 	SetAt       Instant        `json:"setAt"`
 	Edits       int            `json:"edits,omitempty"` // how often it was changed in the file
 	EveryMs     int64          `json:"everyMs,omitempty"`

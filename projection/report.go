@@ -86,6 +86,7 @@ func (h *History) Report(f Filter) *Report {
 			continue
 		}
 		part := f.part(s)
+		part.State, part.StateAt = h.stateOf(s)
 		if len(part.Wakes) == 0 && !f.covers(s) {
 			continue
 		}

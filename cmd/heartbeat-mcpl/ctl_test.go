@@ -82,7 +82,7 @@ func TestCtlSpeaksTheAgentsZone(t *testing.T) {
 	contains(t, h.ctl("add", "zone", "--at", "2031-01-01T09:00", "--timezone", "Europe/Berlin"), "next 2031-01-01T09:00:00+01:00 [Europe/Berlin]")
 	for _, reading := range []string{"replay", "audit"} {
 		shown, err := h.command(reading).CombinedOutput()
-		if err != nil || !strings.Contains(string(shown), "2031-01-01 09:00:00.000") || !strings.Contains(string(shown), "2031-01-01 00:00:00.000") {
+		if err != nil || !strings.Contains(string(shown), "2031-01-01 09:00") || !strings.Contains(string(shown), "2031-01-01 00:00") {
 			t.Errorf("%s: %s, %v", reading, shown, err)
 		}
 	}

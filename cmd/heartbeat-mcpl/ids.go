@@ -92,6 +92,9 @@ func pick(typed string, all []named) (string, error) {
 	return "", errors.New(listed("there is no reminder "+text.Quote(typed)+"; the nearest", near))
 }
 
+// mostMessage is how much of a message is shown beside an id, in letters.
+const mostMessage = 36
+
 // listed is a sentence with reminders below it, a line each.
 func listed(sentence string, reminders []named) string {
 	var b strings.Builder

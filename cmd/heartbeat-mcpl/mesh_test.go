@@ -150,10 +150,10 @@ func TestAgentsSeeAndWakeEachOther(t *testing.T) {
 	}
 	audit, err := homes[1].command("audit").Output()
 	reviewer.ok(err)
-	contains(t, string(audit), "1 wake in 1 push: 1 taken", "among them 1 message of other agents", "\n  messages ")
+	contains(t, string(audit), "1 wake: 1 taken", "1 push: 1 taken", "1 message from other agents among the wakes", "\n  messages ")
 	audit, err = homes[2].command("audit", "--csv").Output()
 	reviewer.ok(err)
-	contains(t, string(audit), ",taken,0,", ",builder\r\n")
+	contains(t, string(audit), ",taken,0,", ",builder,")
 	contains(t, builder.fail("agent_send", map[string]any{"to": "role:reviewr", "message": "x", "confirm": true}), "The nearest: role:builder, role:verification")
 	contains(t, builder.fail("agent_send", map[string]any{"to": "reviewr", "message": "x", "confirm": true}), `no agent "reviewr" is here. The nearest: reviewer`)
 	contains(t, builder.fail("agent_send", map[string]any{"to": "role:none", "message": "x"}), "no agent")
