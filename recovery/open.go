@@ -213,7 +213,7 @@ func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFi
 		s.noteJournal(note)
 		s.o.Log.Error(note, "missing id", old)
 	}
-	log, err := journal.Create(s.o.Journal, journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor}, now, journal.LogOptions{Log: s.o.Log})
+	log, err := journal.Create(s.o.Journal, journal.Begin{ID: journal.NewID().String(), Major: journal.FirstMajor, Minor: journal.Minor}, now, journal.LogOptions{Log: s.o.Log})
 	if err != nil {
 		return err
 	}

@@ -301,6 +301,8 @@ func (a *audit) standing(s *projection.Subject) string {
 		return "waiting: " + string(last)
 	case s.EveryMs > 0:
 		return fmt.Sprintf("every %s, taken %s", length(s.EveryMs), text.Plural(taken, "time"))
+	case s.Repeats != "":
+		return fmt.Sprintf("every %s, taken %s", strings.TrimPrefix(s.Repeats, "1 "), text.Plural(taken, "time"))
 	case s.Cron != "":
 		return fmt.Sprintf("at %s, taken %s", text.Safe(s.Cron), text.Plural(taken, "time"))
 	}
