@@ -118,13 +118,13 @@ func nextOf(d *journal.Details, zone string, after int64) (int64, error) {
 	return rule.Next(after)
 }
 
-// Then are the reminder's n times after the one that it waits for, as far as it comes again.
-func (r *Reminder) Then(n int) []int64 {
+// Then are the reminder's n times after the one that it waits for, or that is late, as far as it comes again.
+func (r *Reminder) Then(n int, now int64) []int64 {
 	var then []int64
 	next, d := *r, r.Details()
 	for len(then) < n {
 		next.SetDetails(d)
-		at := next.next(next.FireAt)
+		at := next.next(max(now, next.FireAt))
 		if at == 0 || at > MostTimeMs {
 			break
 		}
