@@ -17,6 +17,8 @@ import (
 // OverdueMs is how late a wake must be for its text to say when it was due (SPEC 6.3).
 const OverdueMs = 60_000
 
+const second = 1000 // in milliseconds
+
 // Agent is a time as agents see it: 2026-10-10T08:02:36-07:00 [America/Los_Angeles] (SPEC 1.3).
 func Agent(ms int64, zone *time.Location) string {
 	const most = 80
@@ -155,8 +157,11 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 	if r.FireAt <= now {
 		when = "overdue"
 	}
-	to := "in " + shortAway(r.FireAt-now)
-	if r.FireAt <= now {
+	to := "now"
+	switch {
+	case r.FireAt > now:
+		to = "in " + shortAway(r.FireAt-now)
+	case r.FireAt <= now-second:
 		to = shortAway(now-r.FireAt) + " ago"
 	}
 	line := OneLine(r.ID) + " | next " + Agent(r.FireAt, zone) + " (" + when + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
