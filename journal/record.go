@@ -48,6 +48,8 @@ const (
 // majorOf is the format that a reader of the body must know.
 func majorOf(b Body) int {
 	switch b := b.(type) {
+	case *Begin:
+		return max(FirstMajor, b.Major)
 	case *Add:
 		return b.Details.Needs()
 	case *Snapshot:
