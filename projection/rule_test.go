@@ -223,6 +223,9 @@ func TestARuleInTheView(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, add, problems)
 		}
 	}
+	if add, problems := edit(`[{"id": "b", "message": "m", "fireAt": 1801414800000, "cron": "@Daily"}]`); add == nil || add.Cron != "0 0 * * *" {
+		t.Errorf("a calendar by its name: %+v, %v", add, problems)
+	}
 	for name, entries := range map[string]string{
 		"an interval, too":    `[{"id": "b", "message": "m", "fireAt": 1801414800000, "everySeconds": 60, "repeats": "day"}]`,
 		"a calendar, too":     `[{"id": "b", "message": "m", "fireAt": 1801414800000, "cron": "0 9 * * *", "repeats": "day"}]`,
