@@ -123,7 +123,7 @@ type Body interface{ Kind() Kind }
 // Begin opens a journal. It is the first record, and its CRC is not seeded, so that the identity can be read from it.
 type Begin struct {
 	ID       string `msgpack:"id" json:"id"`                           // 16 random bytes in lower-case hex
-	Major    int    `msgpack:"v" json:"major"`                         // format version; a higher one is not opened
+	Major    int    `msgpack:"v" json:"major"`                         // format version that it began with; a higher one is not opened
 	Minor    int    `msgpack:"m" json:"minor"`                         // a higher one is read, unknown kinds and fields carried through
 	Before   string `msgpack:"bf,omitempty" json:"before,omitempty"`   // the identity of the damaged journal whose records go on in this one, at the same indices
 	Replaces string `msgpack:"rp,omitempty" json:"replaces,omitempty"` // the copy that holds the damaged journal before this one
@@ -164,16 +164,18 @@ type Details struct {
 	Severity string          `msgpack:"sv,omitempty" json:"severity,omitempty"`  // "high"; empty: normal
 	URL      string          `msgpack:"ur,omitempty" json:"url,omitempty"`       // what it is about: hosts that poll get it as content
 	Cron     string          `msgpack:"cr,omitempty" json:"cron,omitempty"`      // in place of EveryMs: five fields
-	Zone     string          `msgpack:"tz,omitempty" json:"timeZone,omitempty"`  // of Cron
+	Zone     string          `msgpack:"tz,omitempty" json:"timeZone,omitempty"`  // of Cron, or of Repeats
 	Until    int64           `msgpack:"un,omitempty" json:"until,omitempty"`     // it does not fall due after this; 0: for ever
 	Left     int             `msgpack:"lf,omitempty" json:"remaining,omitempty"` // how often it still falls due; 0: for ever
 	Extra    json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`     // JSON object: members of the view's entry that are not ours
+	Repeats  string          `msgpack:"rp,omitempty" json:"repeats,omitempty"`   // in place of EveryMs: "2 weeks", counted on the calendar; needs format 2
+	From     string          `msgpack:"fr,omitempty" json:"from,omitempty"`      // what Repeats counts from, on the clock on the wall: "2026-12-10T15:00:00"
 }
 
 // Equal says whether d and o are the same.
 func (d *Details) Equal(o *Details) bool {
 	return d.Title == o.Title && d.Severity == o.Severity && d.URL == o.URL && d.Cron == o.Cron && d.Zone == o.Zone &&
-		d.Until == o.Until && d.Left == o.Left && bytes.Equal(d.Extra, o.Extra)
+		d.Repeats == o.Repeats && d.From == o.From && d.Until == o.Until && d.Left == o.Left && bytes.Equal(d.Extra, o.Extra)
 }
 
 // Cancel removes a reminder.
@@ -264,7 +266,8 @@ type SetAside struct {
 type Snapshot struct {
 	Part  uint32 `msgpack:"p" json:"part"`
 	Parts uint32 `msgpack:"ps" json:"parts"`
-	Data  []byte `msgpack:"d" json:"-"` // as package projection encodes it
+	Data  []byte `msgpack:"d" json:"-"`                          // as package projection encodes it
+	Needs int    `msgpack:"nd,omitempty" json:"needs,omitempty"` // the major version that a reader must know; 0: the first
 }
 
 // Hole stands at an index whose record is lost.

@@ -93,12 +93,12 @@ func (r *Reminder) next(now int64) int64 {
 // slotAfter is the reminder's first slot after now, and after the current one; 0: there is none.
 func (r *Reminder) slotAfter(now int64) int64 {
 	d := r.Details()
-	if d.Cron == "" {
+	if !r.OnCalendar() {
 		return nextSlot(r.FireAt, r.EveryMs, now)
 	}
-	next, err := NextCron(d.Cron, d.Zone, max(now, r.FireAt))
+	next, err := nextOf(&d, d.Zone, max(now, r.FireAt))
 	if errors.Is(err, errNoZone) { // not on this machine: that ends no promise
-		next, err = NextCron(d.Cron, "UTC", max(now, r.FireAt))
+		next, err = nextOf(&d, "UTC", max(now, r.FireAt))
 	}
 	if err != nil {
 		return 0 // it was valid when it was set: a calendar that has no further day
@@ -106,10 +106,39 @@ func (r *Reminder) slotAfter(now int64) int64 {
 	return next
 }
 
+// nextOf is the first time after that at which a calendar's reminder falls in the zone.
+func nextOf(d *journal.Details, zone string, after int64) (int64, error) {
+	if d.Repeats == "" {
+		return NextCron(d.Cron, zone, after)
+	}
+	rule, err := RuleOf(d, zone)
+	if err != nil {
+		return 0, err
+	}
+	return rule.Next(after)
+}
+
+// Then are the reminder's n times after the one that it waits for, or that is late, as far as it comes again.
+func (r *Reminder) Then(n int, now int64) []int64 {
+	var then []int64
+	next, d := *r, r.Details()
+	for len(then) < n {
+		next.SetDetails(d)
+		at := next.next(max(now, next.FireAt))
+		if at == 0 || at > MostTimeMs {
+			break
+		}
+		then = append(then, at)
+		next.FireAt = at
+		d.Left = max(0, d.Left-1)
+	}
+	return then
+}
+
 // RetryAt is when a recurring reminder that was refused at that time is tried again without any other reason: one interval
 // later, or at its next day (SPEC 6.5).
 func (r *Reminder) RetryAt(refused int64) int64 {
-	if r.Details().Cron != "" {
+	if r.OnCalendar() {
 		return r.slotAfter(refused)
 	}
 	return refused + r.EveryMs
@@ -164,7 +193,7 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 			continue
 		}
 		edits = append(edits, &journal.Add{
-			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs, Fixed: r.Fixed, Details: r.Details(),
+			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs, Fixed: r.Fixed, Details: movedRule(base, r),
 		})
 	}
 	if len(file.Problems) > 0 {
@@ -176,6 +205,21 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 		}
 	}
 	return edits
+}
+
+// movedRule are the details of an edited reminder. Where a person moved the time of one whose rule does not come then, the rule
+// counts from that time.
+func movedRule(base *State, r *Reminder) journal.Details {
+	d := r.Details()
+	have, ok := base.Reminder(r.ID)
+	if d.Repeats == "" || !ok || have.FireAt == r.FireAt || have.Details().From != d.From {
+		return d
+	}
+	rule, err := RuleOf(&d, d.Zone)
+	if err == nil && !rule.Holds(r.FireAt) {
+		d.From = RuleFrom(WallOf(r.FireAt, rule.zone))
+	}
+	return d
 }
 
 func shows(s *State, r *Reminder) bool {

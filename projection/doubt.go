@@ -177,10 +177,10 @@ func (t *timeReader) iso(text string) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("is neither milliseconds nor a time in ISO 8601 (%s): %w", shortQuote(text), err)
 	}
-	if at.UnixMilli() < 0 {
+	if at.At.UnixMilli() < 0 {
 		return 0, fmt.Errorf("is before 1970 (%s)", shortQuote(text))
 	}
-	return at.UnixMilli(), nil
+	return at.At.UnixMilli(), nil
 }
 
 func (t *timeReader) until(raw json.RawMessage) (int64, error) {

@@ -106,6 +106,7 @@ type Subject struct {
 	Edits       int            `json:"edits,omitempty"` // how often it was changed in the file
 	EveryMs     int64          `json:"everyMs,omitempty"`
 	Cron        string         `json:"cron,omitempty"`
+	Repeats     string         `json:"repeats,omitempty"`
 	NextAt      Instant        `json:"nextAt"` // when it falls due next; null when it is over
 	CancelledAt Instant        `json:"cancelledAt"`
 	CancelledBy journal.Source `json:"cancelledBy,omitempty"`
@@ -170,7 +171,7 @@ func (h *History) Begin(s *State) {
 	h.configured(s.Config)
 	for _, r := range s.Reminders() {
 		if h.open[r.ID] == nil {
-			h.add(&Subject{ID: r.ID, Message: r.Message, SetAt: Instant(r.CreatedAt), EveryMs: r.EveryMs, Cron: r.Details().Cron})
+			h.add(&Subject{ID: r.ID, Message: r.Message, SetAt: Instant(r.CreatedAt), EveryMs: r.EveryMs, Cron: r.Details().Cron, Repeats: r.Details().Repeats})
 		}
 	}
 }
@@ -232,6 +233,7 @@ func (h *History) Finish(s *State, now int64) {
 			continue
 		}
 		subject.NextAt, subject.Message, subject.EveryMs, subject.Cron = Instant(r.FireAt), r.Message, r.EveryMs, r.Details().Cron
+		subject.Repeats = r.Details().Repeats
 		if r.FireAt <= now && subject.unsettled(Instant(r.FireAt)) == nil {
 			subject.wake(&Wake{Due: Instant(r.FireAt), Result: ResultDue})
 		}
@@ -272,12 +274,12 @@ func (h *History) configured(c Config) {
 
 func (h *History) applyAdd(b *journal.Add, at Instant) {
 	if s := h.open[b.ID]; s != nil {
-		s.Message, s.EveryMs, s.Cron = b.Message, b.EveryMs, b.Cron
+		s.Message, s.EveryMs, s.Cron, s.Repeats = b.Message, b.EveryMs, b.Cron, b.Repeats
 		s.Edits++
 		s.abandon()
 		return
 	}
-	h.add(&Subject{ID: b.ID, Message: b.Message, SetBy: b.By, SetAt: at, EveryMs: b.EveryMs, Cron: b.Cron})
+	h.add(&Subject{ID: b.ID, Message: b.Message, SetBy: b.By, SetAt: at, EveryMs: b.EveryMs, Cron: b.Cron, Repeats: b.Repeats})
 }
 
 func (h *History) applyCancel(b *journal.Cancel, at Instant) {

@@ -10,8 +10,15 @@ import (
 	"time"
 )
 
-// MostISOBytes is how long the text of a time may be.
-const MostISOBytes = 100
+// MostTimeText is how long the text of a time may be, in bytes.
+const MostTimeText = 100
+
+// GivenTime is a time that somebody gave.
+type GivenTime struct {
+	At   time.Time
+	Wall time.Time      // what the clock on the wall shows then, told as if it were UTC: as it was said, also where no clock shows it
+	Zone *time.Location // of Wall
+}
 
 // isoForm is ISO 8601's extended and basic form, a date alone or with a time; seconds, fraction and offset may be left out.
 // Behind it may stand a zone in brackets, as this server prints times (RFC 9557).
@@ -21,47 +28,48 @@ var isoForm = sync.OnceValue(func() *regexp.Regexp {
 		`(?: ?\[([^\[\]]+)\])?$`)
 })
 
-var errTimeForm = errors.New("give a time in ISO 8601, such as 2026-10-10T08:30:00-07:00 or 2026-10-10T08:30")
+// ErrNoTimeOfDay says that a day has no such time.
+var ErrNoTimeOfDay = errors.New("there is no such time of day")
+
+// ErrTimeForm says that a text is no time in ISO 8601.
+var ErrTimeForm = errors.New("give a time in ISO 8601, such as 2026-10-10T08:30:00-07:00 or 2026-10-10T08:30")
 
 // ParseISO reads a time in ISO 8601 or RFC 3339 (SPEC 5.4). Without an offset it is in the zone: a time that a change of
 // the clocks skips moves forward by what was skipped, one that comes twice is the earlier.
-func ParseISO(text string, zone *time.Location) (time.Time, error) {
+func ParseISO(text string, zone *time.Location) (GivenTime, error) {
 	m := isoForm().FindStringSubmatch(strings.TrimSpace(text))
-	if m == nil || len(text) > MostISOBytes || m[2] != m[4] || m[10] != "" && m[7] != m[9] {
-		return time.Time{}, errTimeForm
+	if m == nil || len(text) > MostTimeText || m[2] != m[4] || m[10] != "" && m[7] != m[9] {
+		return GivenTime{}, ErrTimeForm
 	}
-	w, err := wallOf(m)
+	wall, err := wallOf(m)
 	if err != nil {
-		return time.Time{}, err
+		return GivenTime{}, err
 	}
 	if name := m[13]; name != "" {
 		if zone, err = time.LoadLocation(name); err != nil || name == "Local" {
-			return time.Time{}, fmt.Errorf("%q is no time zone", name)
+			return GivenTime{}, fmt.Errorf("%q is no time zone", name)
 		}
 	}
-	var at time.Time
-	if offset := m[12]; offset == "" {
-		at = w.in(zone)
-	} else {
+	at := GivenTime{InZone(wall, zone), wall, zone}
+	if offset := m[12]; offset != "" {
 		seconds, err := offsetOf(offset)
 		if err != nil {
-			return time.Time{}, err
+			return GivenTime{}, err
 		}
-		at = w.at(seconds)
-		if _, have := at.In(zone).Zone(); m[13] != "" && have != seconds {
-			return time.Time{}, fmt.Errorf("%s is not the offset of %s at that time", offset, zone)
+		at.At = wall.Add(-time.Duration(seconds) * time.Second)
+		if _, have := at.At.In(zone).Zone(); m[13] != "" && have != seconds {
+			return GivenTime{}, fmt.Errorf("%s is not the offset of %s at that time", offset, zone)
 		}
+		at.Wall = WallOf(at.At.UnixMilli(), zone)
 	}
-	if at.Year() > 9999 || at.UTC().Year() > 9999 {
-		return time.Time{}, errors.New("the year 9999 is the last")
+	if at.At.Year() > 9999 || at.At.UTC().Year() > 9999 {
+		return GivenTime{}, errors.New("the year 9999 is the last")
 	}
 	return at, nil
 }
 
-// wall is a time on the clock on the wall, as if it were UTC.
-type wall struct{ time.Time }
-
-func wallOf(m []string) (wall, error) {
+// wallOf is what the form says, told as if it were UTC.
+func wallOf(m []string) (time.Time, error) {
 	n := func(i int) int {
 		v, err := strconv.Atoi(m[i])
 		if err != nil {
@@ -71,33 +79,17 @@ func wallOf(m []string) (wall, error) {
 	}
 	year, month, day, hours, minutes, seconds := n(1), n(3), n(5), n(6), n(8), n(10)
 	if year == 0 || month < 1 || month > 12 || day < 1 || time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC).Day() != day {
-		return wall{}, fmt.Errorf("there is no day %s-%s-%s", m[1], m[3], m[5])
+		return time.Time{}, fmt.Errorf("there is no day %s-%s-%s", m[1], m[3], m[5])
 	}
 	midnight := hours == 24 && minutes == 0 && seconds == 0 && strings.Trim(m[11], "0") == ""
 	if !midnight && (hours > 23 || minutes > 59 || seconds > 59) {
-		return wall{}, errors.New("there is no such time of day")
+		return time.Time{}, ErrNoTimeOfDay
 	}
 	nanos := 0
 	if m[11] != "" {
 		nanos, _ = strconv.Atoi((m[11] + "000000000")[:9]) // digits, by the form
 	}
-	return wall{time.Date(year, time.Month(month), day, hours, minutes, seconds, nanos, time.UTC)}, nil
-}
-
-// at is the time at a fixed offset.
-func (w wall) at(seconds int) time.Time { return w.Add(-time.Duration(seconds) * time.Second) }
-
-// in is the time in a zone.
-func (w wall) in(zone *time.Location) time.Time {
-	_, before := w.AddDate(0, 0, -1).In(zone).Zone()
-	_, after := w.AddDate(0, 0, 1).In(zone).Zone()
-	early, late := w.at(max(before, after)), w.at(min(before, after))
-	for _, t := range []time.Time{early, late} {
-		if _, offset := t.In(zone).Zone(); t.Equal(w.at(offset)) {
-			return t
-		}
-	}
-	return w.at(before) // skipped by a change of the clocks: the old offset shows a time after the change
+	return time.Date(year, time.Month(month), day, hours, minutes, seconds, nanos, time.UTC), nil
 }
 
 func offsetOf(text string) (int, error) {

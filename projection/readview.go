@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -251,11 +252,9 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 		r.EveryMs = *every
 		r.Fixed = r.FireAt > now+r.EveryMs
 	}
-	if details.Cron != "" {
-		r.Fixed = true
-	}
 	details.Extra = objectOf(members)
 	r.SetDetails(details)
+	r.Fixed = r.Fixed || r.OnCalendar()
 	return r, said, nil
 }
 
@@ -276,16 +275,20 @@ func refIn(members map[string]json.RawMessage) (ref ViewRef) {
 
 // detailsOf takes the members that only some entries have. One that is absent or null says nothing, nor does an empty text.
 func detailsOf(problems *[]string, members map[string]json.RawMessage, times *timeReader) journal.Details {
-	dropEmpty(members, "title", "severity", "url", "cron", "timeZone")
+	dropEmpty(members, "title", "severity", "url", "cron", "repeats", "timeZone")
 	d := journal.Details{
 		Title:    own(problems, members, "title", titleIn),
 		Severity: own(problems, members, "severity", severityIn),
 		URL:      own(problems, members, "url", urlIn),
 		Until:    own(problems, members, "until", times.until),
 		Left:     own(problems, members, "remaining", countIn),
-		Cron:     own(problems, members, "cron", textIn),
+		Cron:     Cron(own(problems, members, "cron", textIn)),
+		Repeats:  own(problems, members, "repeats", ruleIn),
 	}
-	if d.Cron != "" { // without one a timeZone is none of ours
+	if d.Repeats != "" { // without it, from is none of ours
+		d.From = own(problems, members, "from", wallIn)
+	}
+	if d.Cron != "" || d.Repeats != "" { // without one a timeZone is none of ours
 		if d.Zone = times.zone; members["timeZone"] != nil && string(members["timeZone"]) != "null" {
 			d.Zone = own(problems, members, "timeZone", textIn)
 		}
@@ -300,6 +303,10 @@ func checkSchedule(problems *[]string, fireAt int64, repeats bool, d *journal.De
 	switch {
 	case d.Cron != "" && repeats:
 		add("cron contradicts everySeconds")
+	case d.Repeats != "" && (repeats || d.Cron != ""):
+		add("repeats contradicts everySeconds and cron")
+	case d.Repeats != "" && d.Zone != "":
+		checkRule(problems, fireAt, d)
 	case d.Cron != "" && d.Zone != "": // without one it was no text
 		if _, err := NextCron(d.Cron, d.Zone, fireAt); err != nil {
 			add("cron %s in the zone %s: %v", shortQuote(d.Cron), shortQuote(d.Zone), err)
@@ -308,8 +315,20 @@ func checkSchedule(problems *[]string, fireAt int64, repeats bool, d *journal.De
 	if d.Until > 0 && fireAt > d.Until {
 		add("until is before fireAt")
 	}
-	if (d.Until > 0 || d.Left > 0) && !repeats && d.Cron == "" {
-		add("until and remaining end what repeats, by everySeconds or cron")
+	if (d.Until > 0 || d.Left > 0) && !repeats && d.Cron == "" && d.Repeats == "" {
+		add("until and remaining end what repeats, by everySeconds, repeats or cron")
+	}
+}
+
+// checkRule has a rule count from when the entry comes, where it does not say from when.
+func checkRule(problems *[]string, fireAt int64, d *journal.Details) {
+	zone, err := loadZone(d.Zone)
+	if err != nil {
+		*problems = append(*problems, fmt.Sprintf("timeZone %v", err))
+		return
+	}
+	if d.From == "" {
+		d.From = RuleFrom(WallOf(fireAt, zone))
 	}
 }
 
@@ -457,6 +476,33 @@ func hoursIn(raw json.RawMessage) (string, error) {
 		}
 	}
 	return text, err
+}
+
+func ruleIn(raw json.RawMessage) (string, error) {
+	text, err := textIn(raw)
+	if err != nil {
+		return "", err
+	}
+	rule, isRule, err := ParseRule(text)
+	if !isRule {
+		err = errNoRule
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", shortQuote(text), err)
+	}
+	return rule, nil
+}
+
+func wallIn(raw json.RawMessage) (string, error) {
+	text, err := textIn(raw)
+	if err != nil {
+		return "", err
+	}
+	wall, err := time.ParseInLocation(wallForm, text, time.UTC)
+	if err != nil {
+		return "", fmt.Errorf("is no time such as 2026-10-10T09:00:00 (%s)", shortQuote(text))
+	}
+	return RuleFrom(wall), nil
 }
 
 func titleIn(raw json.RawMessage) (string, error) {

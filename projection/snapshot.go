@@ -69,12 +69,13 @@ func (r *snapshotReminder) kept() *Reminder {
 
 // EncodeMsgpack implements [msgpack.CustomEncoder].
 func (r *snapshotReminder) EncodeMsgpack(enc *msgpack.Encoder) error {
-	const fields = 17
+	const fields = 19
 	d := &r.Details
 	return errors.Join(enc.EncodeArrayLen(fields), enc.EncodeString(r.ID), enc.EncodeString(r.Message), enc.EncodeInt(r.CreatedAt),
 		enc.EncodeInt(r.FireAt), enc.EncodeInt(r.EveryMs), enc.EncodeBool(r.Fixed), enc.EncodeUint(r.Seq), enc.EncodeUint(r.Since),
 		enc.Encode(r.Attempt), enc.EncodeString(d.Title), enc.EncodeString(d.Severity), enc.EncodeString(d.URL),
-		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra))
+		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra),
+		enc.EncodeString(d.Repeats), enc.EncodeString(d.From))
 }
 
 // DecodeMsgpack implements [msgpack.CustomDecoder].
@@ -134,6 +135,10 @@ func (r *snapshotReminder) decodeField(dec *msgpack.Decoder, i int) (err error) 
 		d.Left, err = dec.DecodeInt()
 	case 16:
 		d.Extra, err = dec.DecodeBytes()
+	case 17:
+		d.Repeats, err = dec.DecodeString()
+	case 18:
+		d.From, err = dec.DecodeString()
 	default:
 		err = dec.Skip()
 	}
@@ -151,12 +156,17 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane, Told: s.told, Tried: s.tried,
 	}}}
 	var weight int64
+	needs := 0
 	for _, r := range s.Reminders() {
 		if weight > 0 && weight+r.weight() > snapshotPart {
 			parts, weight = append(parts, snapshotData{}), 0
 		}
 		last := &parts[len(parts)-1]
-		last.Reminders = append(last.Reminders, snapshotReminder{*r, r.Details()})
+		d := r.Details()
+		if need := d.Needs(); need > journal.FirstMajor {
+			needs = need
+		}
+		last.Reminders = append(last.Reminders, snapshotReminder{*r, d})
 		weight += r.weight()
 	}
 	bodies := make([]journal.Body, len(parts))
@@ -165,7 +175,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode snapshot part %d: %w", i, err)
 		}
-		bodies[i] = &journal.Snapshot{Part: uint32(i), Parts: uint32(len(parts)), Data: data}
+		bodies[i] = &journal.Snapshot{Part: uint32(i), Parts: uint32(len(parts)), Data: data, Needs: needs}
 	}
 	return bodies, nil
 }

@@ -159,7 +159,12 @@ func (s *State) Told(message string) bool {
 func (s *State) Tried(message string) *Attempt { return s.tried[message] }
 
 // Recurring says whether the reminder falls due again once it is taken.
-func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.details != nil && r.details.Cron != "" }
+func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.OnCalendar() }
+
+// OnCalendar says whether it comes again by the clock on the wall, not after an elapsed length.
+func (r *Reminder) OnCalendar() bool {
+	return r.details != nil && (r.details.Cron != "" || r.details.Repeats != "")
+}
 
 // Beats counts the heartbeats that the host took since the heartbeat was set (SPEC 11.5).
 type Beats struct {
@@ -394,7 +399,7 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 		return
 	}
 	next, d := *r, r.Details()
-	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, d.Cron != "", nil, e.Index
+	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, r.OnCalendar(), nil, e.Index
 	d.Left = max(0, d.Left-1)
 	next.SetDetails(d)
 	s.remove(b.ID)

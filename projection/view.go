@@ -122,6 +122,11 @@ func (w *objectWriter) details(d *journal.Details) {
 		w.text("cron", d.Cron)
 		w.text("timeZone", d.Zone)
 	}
+	if d.Repeats != "" {
+		w.text("repeats", d.Repeats)
+		w.text("from", d.From)
+		w.text("timeZone", d.Zone)
+	}
 	if d.Until > 0 {
 		w.number("until", d.Until)
 	}

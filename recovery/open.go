@@ -221,7 +221,7 @@ func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFi
 		s.o.Log.Error(note, "missing id", old)
 	}
 	reminders.parse()
-	begin := journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor, Instead: s.gone(config, reminders)}
+	begin := journal.Begin{ID: journal.NewID().String(), Major: journal.FirstMajor, Minor: journal.Minor, Instead: s.gone(config, reminders)}
 	log, err := journal.Create(s.o.Journal, begin, now, journal.LogOptions{Log: s.o.Log})
 	if err != nil {
 		return err

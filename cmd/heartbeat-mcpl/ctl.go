@@ -192,10 +192,10 @@ func texts(cmd *cobra.Command, options ...option) func(arguments map[string]any)
 
 var addOptions = []option{
 	{"in", "in", "after a while: 90s, 10m, 1h30m, 2d"},
-	{"at", "atIso", "at a time: 2026-10-10T09:00, in the agent's zone, or with an offset"},
-	{"every", "every", "again and again: 30m, 1d"},
+	{"at", "atIso", "at a time: 15:00, thu 15:00, 2026-10-10T09:00, or with an offset"},
+	{"every", "every", "again and again: 30m, 1d, 2 weeks, 1 month, weekday"},
 	{"cron", "cron", "on a calendar: \"0 9 * * 1-5\""},
-	{"cron-zone", "timeZone", "the zone of --cron; the agent's where it is left out"},
+	{"cron-zone", "timeZone", "the zone of times without an offset, --every and --cron; the agent's where it is left out"},
 	{"until", "until", "a recurring one ends at this time"},
 	{"title", "title", "a short heading"},
 	{"severity", "severity", "normal or high"},
@@ -249,13 +249,7 @@ func (c *ctl) inZone(arguments map[string]any) {
 	}
 	zone := c.zone(slog.New(newLogHandler(os.Stderr)))
 	c.timezone = zone.String() // one that is none was warned about
-	for _, name := range []string{"atIso", "until"} {
-		given, _ := arguments[name].(string)
-		if at, err := tools.ParseTime(given, zone); err == nil { // what is no time the tool refuses
-			arguments[name] = at.In(zone).Format(time.RFC3339Nano)
-		}
-	}
-	if arguments["cron"] != nil && arguments["timeZone"] == nil {
+	if arguments["timeZone"] == nil {
 		arguments["timeZone"] = zone.String()
 	}
 }
@@ -346,11 +340,11 @@ func ofFlag(problem string) string {
 func checkArguments(tool string, raw json.RawMessage) (err error) {
 	switch tool {
 	case "reminder_add":
-		_, _, err = tools.ParseAdd(raw, time.UTC)
+		_, _, err = tools.ParseAdd(raw, time.Now(), time.UTC)
 	case "heartbeat_configure":
 		_, _, err = tools.ParseConfigure(raw)
 	case "wake_history":
-		_, _, err = tools.ParseHistory(raw, time.UTC)
+		_, _, err = tools.ParseHistory(raw, time.Now(), time.UTC)
 	}
 	return err
 }

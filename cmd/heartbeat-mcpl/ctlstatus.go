@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -34,6 +35,7 @@ type listedReminder struct {
 	FireAt       time.Time
 	EverySeconds *float64
 	Cron         *string
+	Repeats      string
 	Overdue      bool
 	LastRefusal  *struct{ Reason string }
 }
@@ -100,6 +102,8 @@ func (u ui) reminders(l reminderList, zone *time.Location) {
 		switch {
 		case r.EverySeconds != nil:
 			rhythm = "every " + text.Length(int64(*r.EverySeconds*1000))
+		case r.Repeats != "":
+			rhythm = "every " + strings.TrimPrefix(r.Repeats, "1 ")
 		case r.Cron != nil:
 			rhythm = *r.Cron
 		}

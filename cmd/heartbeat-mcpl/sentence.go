@@ -112,6 +112,8 @@ func repeats(b *journal.Add, at func(int64) string) string {
 	switch {
 	case b.EveryMs > 0:
 		s = ", repeats every " + text.Length(b.EveryMs)
+	case b.Repeats != "":
+		s = fmt.Sprintf(", repeats every %s [%s]", strings.TrimPrefix(b.Repeats, "1 "), b.Zone)
 	case b.Cron != "":
 		s = fmt.Sprintf(", repeats by the calendar %q [%s]", b.Cron, b.Zone)
 	}

@@ -27,7 +27,7 @@ func Of(name string, names []string, sent func(string) bool) []string {
 
 // Is says whether name is a slip of meant; sent: that was given, too.
 func Is(name, meant string, sent bool) bool {
-	n, m := bare(name), bare(meant)
+	n, m := Bare(name), Bare(meant)
 	if n == "" {
 		return false
 	}
@@ -48,7 +48,7 @@ func fewEditsAway(n, m string) bool {
 // Distance is the Damerau-Levenshtein distance, in which letters that changed places may have others between them.
 func Distance(a, b string) int { return edlib.DamerauLevenshteinDistance(a, b) }
 
-// bare is a name without case and separators.
-func bare(name string) string {
+// Bare is a name without case and separators.
+func Bare(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(name))
 }

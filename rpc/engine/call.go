@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -319,7 +320,7 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 }
 
 func (e *Engine) parseAdd(arguments json.RawMessage) func() reply {
-	args, notes, err := tools.ParseAdd(arguments, e.o.Zone)
+	args, notes, err := tools.ParseAdd(arguments, e.o.Wall(), e.o.Zone)
 	if err != nil {
 		return func() reply { return refusal(err) }
 	}
@@ -329,39 +330,80 @@ func (e *Engine) parseAdd(arguments json.RawMessage) func() reply {
 func (e *Engine) addReminder(args tools.AddArgs, notes []string) reply {
 	now := e.now()
 	event := &journal.Add{
-		By: e.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
-		Details: journal.Details{Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Zone: args.Zone, Left: args.Count},
+		By: e.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now,
+		Details: journal.Details{Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Repeats: args.Repeats, Left: args.Count},
 	}
 	if args.Until != nil {
 		event.Until = max(0, args.Until.UnixMilli())
 	}
 	if args.EveryMs != nil {
 		event.EveryMs = *args.EveryMs
-		event.FireAt = now + event.EveryMs
 	}
-	switch {
-	case args.At != nil:
-		event.FireAt, event.Fixed = max(1, args.At.UnixMilli()), true // views hold no time before 1970
-	case args.DelayMs != nil:
-		event.FireAt = now + *args.DelayMs
-	case args.Cron != "":
-		var err error
-		if event.FireAt, err = projection.NextCron(args.Cron, args.Zone, now); err != nil {
-			return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: cron %q: %w", args.Cron, err))
-		}
-		event.Fixed = true
+	if err := schedule(event, args, now); err != nil {
+		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: %w", err))
 	}
 	if event.Until > 0 && event.FireAt > event.Until {
-		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: it would first come at %s, which is after until", text.Agent(event.FireAt, e.o.Zone)))
+		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: it would first come at %s, which is after until", text.Agent(event.FireAt, args.Zone)))
 	}
 	e.record(event)
 	e.retryRefused()
 	e.logWaiting()
 	r, _ := e.state().Reminder(event.ID)
+	then := r.Then(text.MostThen, now)
+	said := text.ReminderSet(r, now, args.Zone) + "\n" + text.Meaning(r, then, now, args.Zone)
+	data := reminderData(r, now, args.Zone).PutText("createdAt", text.Offset(r.CreatedAt, args.Zone))
+	if len(then) > 0 {
+		data = data.PutTexts("then", text.Offsets(then, args.Zone))
+	}
+	if caution := text.Caution(r); caution != "" {
+		data = data.PutText("caution", caution)
+	}
 	return reply{
-		text: text.ReminderSet(r, now, e.o.Zone), data: reminderData(r).PutJSON("inSeconds", projection.Length(max(0, r.FireAt-now)).AppendJSON),
+		text: said, data: data.PutText("timeZone", args.Zone.String()),
 		notes: append(notes, e.unpushable()...), changed: true, saves: true,
 	}
+}
+
+// schedule says when a new reminder first comes, and from when a calendar counts (SPEC 5.4, 5.9, 5.10).
+func schedule(event *journal.Add, args tools.AddArgs, now int64) (err error) {
+	start, given := now, args.At != nil || args.DelayMs != nil
+	switch {
+	case args.At != nil:
+		start = max(1, args.At.UnixMilli()) // views hold no time before 1970
+	case args.DelayMs != nil:
+		start = now + *args.DelayMs
+	}
+	event.FireAt, event.Fixed = start, args.At != nil
+	switch {
+	case args.Cron != "":
+		event.Zone, event.Fixed = args.Zone.String(), true
+		after := now
+		if given {
+			after = max(now, start-1) // a calendar's time at the start itself is not before it
+		}
+		if event.FireAt, err = projection.NextCron(args.Cron, event.Zone, after); err != nil {
+			return fmt.Errorf("cron %q: %w", args.Cron, err)
+		}
+	case args.Repeats != "":
+		event.Zone, event.Fixed = args.Zone.String(), true
+		if event.From = args.Wall; event.From == "" || start == 1 {
+			event.From = projection.RuleFrom(projection.WallOf(start, args.Zone))
+		}
+		rule, err := projection.RuleOf(&event.Details, event.Zone)
+		if err != nil {
+			return fmt.Errorf("every %q: %w", args.Repeats, err)
+		}
+		after := start
+		if given {
+			after-- // it first comes at the start itself, but for a weekday that this is none of
+		}
+		if event.FireAt, err = rule.Next(after); err != nil {
+			return fmt.Errorf("every %q: %w", args.Repeats, err)
+		}
+	case !given:
+		event.FireAt = now + event.EveryMs
+	}
+	return nil
 }
 
 func (e *Engine) newReminderID() string {
@@ -390,34 +432,74 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 		}
 	}
 	if state.Len() == 0 {
-		return reply{text: "No reminders set.", data: listData(0, 0, nil, ""), notes: notes}
+		return reply{text: "No reminders set.", data: e.listData(0, 0, nil), notes: notes}
 	}
 	var said strings.Builder
-	fmt.Fprintf(&said, "%d reminder(s):", state.Len())
 	var entries []rawjson.Object
-	last := after
+	last, matching, more := after, 0, 0
 	state.Soonest(after, func(r *projection.Reminder) bool {
-		if len(entries) == args.Limit || said.Len() > mostListed {
-			return false
+		switch {
+		case args.Contains != "" && !holds(r, args.Contains):
+		case len(entries) == args.Limit || said.Len() > mostListed:
+			more++
+			return args.Contains != ""
+		default:
+			matching++
+			said.WriteString("\n" + text.ReminderLine(r, now, e.o.Zone))
+			entries, last = append(entries, e.listed(r, now)), r
 		}
-		said.WriteString("\n" + text.ReminderLine(r, now, e.o.Zone))
-		entries, last = append(entries, reminderData(r).Put("overdue", r.FireAt <= now).Put("lastRefusal", refusalData(r))), r
 		return true
 	})
-	more := state.Behind(last)
+	if args.Contains == "" {
+		more = state.Behind(last)
+	}
+	head, data := fmt.Sprintf("%d reminder(s):", state.Len()), e.listData(state.Len(), more, entries)
+	if args.Contains != "" {
+		matching += more
+		head = fmt.Sprintf("%d of %d reminder(s) with %s:", matching, state.Len(), text.Quote(args.Contains))
+		data = data.Put("matching", matching)
+		if matching == 0 {
+			head = fmt.Sprintf("None of the %d reminder(s) has %s in its message or title.", state.Len(), text.Quote(args.Contains))
+		}
+	}
+	answer := head + said.String()
 	if more > 0 {
-		fmt.Fprintf(&said, "\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
+		answer += fmt.Sprintf("\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
 	}
-	why := e.waiting(now)
-	if why != "" {
-		said.WriteString("\n" + why)
+	if why := e.waiting(now); why != "" {
+		answer += "\n" + why
+		data = data.PutText("waiting", why)
 	}
-	return reply{text: said.String(), data: listData(state.Len(), more, entries, why), notes: append(notes, e.unpushable()...)}
+	return reply{text: answer, data: data, notes: append(notes, e.unpushable()...)}
 }
 
-func listData(count, more int, entries []rawjson.Object, waiting string) rawjson.Object {
-	data := rawjson.Object{}.Put("count", count).Put("more", more)
-	return data.Put("reminders", append([]rawjson.Object{}, entries...)).PutTextOrNull("waiting", waiting)
+// holds says whether the reminder's message or title has the text in it, in capitals or not.
+func holds(r *projection.Reminder, part string) bool {
+	part = strings.ToLower(part)
+	return strings.Contains(strings.ToLower(r.Message), part) || strings.Contains(strings.ToLower(r.Details().Title), part)
+}
+
+func (e *Engine) listData(count, more int, entries []rawjson.Object) rawjson.Object {
+	return rawjson.Object{}.Put("count", count).Put("more", more).Put("reminders", append([]rawjson.Object{}, entries...)).PutText("timeZone", e.o.Zone.String())
+}
+
+// listed is what reminder_list says of a reminder, as data.
+func (e *Engine) listed(r *projection.Reminder, now int64) rawjson.Object {
+	data := reminderData(r, now, e.o.Zone)
+	if r.FireAt <= now {
+		data = data.Put("overdue", true)
+	}
+	if zone := r.Details().Zone; zone != "" && zone != e.o.Zone.String() {
+		data = data.PutText("timeZone", zone)
+	}
+	if how, at, reason := r.Attempt.Failed(); how != 0 {
+		refusal := rawjson.Object{}.PutText("reason", reason).PutText("at", text.Offset(at, e.o.Zone))
+		if how == projection.NoAnswer {
+			refusal = refusal.Put("noAnswer", true)
+		}
+		data = data.Put("lastRefusal", refusal)
+	}
+	return data
 }
 
 // waiting is why due reminders wait, empty where none does.
@@ -457,20 +539,43 @@ func (e *Engine) unpushable() []string {
 }
 
 func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
-	id, notes, err := tools.ParseCancel(arguments)
+	args, notes, err := tools.ParseCancel(arguments)
 	if err != nil {
 		return refusal(err)
 	}
-	if _, ok := e.state().Reminder(id); !ok {
-		return reply{isError: true, text: "There is no reminder " + text.Quote(id) + "." + e.nearest(id) + " Call reminder_list to see the ids."}
+	var unknown []string
+	var said strings.Builder
+	gone := []rawjson.Object{}
+	for _, id := range args.IDs {
+		r, ok := e.state().Reminder(id)
+		if !ok {
+			unknown = append(unknown, "There is no reminder "+text.Quote(id)+"."+e.nearest(id))
+			continue
+		}
+		fmt.Fprintf(&said, "Cancelled %s: %s.\n", text.OneLine(id), text.Quote(r.Message))
+		gone = append(gone, rawjson.Object{}.PutText("id", id).PutText("message", r.Message))
 	}
-	e.record(&journal.Cancel{By: e.by, ID: id})
+	if len(unknown) > 0 {
+		nothing := ""
+		if len(args.IDs) > 1 {
+			nothing = " Nothing was cancelled."
+		}
+		return reply{isError: true, text: strings.Join(unknown, " ") + nothing + " Call reminder_list to see the ids."}
+	}
+	for _, id := range args.IDs {
+		e.record(&journal.Cancel{By: e.by, ID: id})
+	}
 	e.retryRefused()
 	e.logWaiting()
 	remaining := e.state().Len()
+	data := rawjson.Object{}.Put("reminders", gone)
+	answer := said.String()
+	if len(gone) == 1 {
+		data, answer = gone[0], strings.TrimSuffix(answer, "\n")+" "
+	}
 	return reply{
-		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", text.OneLine(id), remaining),
-		data:    rawjson.Object{}.PutText("id", id).Put("cancelled", true).Put("remaining", remaining),
+		text:    answer + fmt.Sprintf("%d reminder(s) remain.", remaining),
+		data:    data.Put("cancelled", true).Put("remaining", remaining),
 		notes:   notes,
 		changed: true,
 		saves:   true,
@@ -539,26 +644,26 @@ func statusData(s text.Status, active bool) rawjson.Object {
 
 func null(dst []byte) []byte { return append(dst, "null"...) }
 
-func reminderData(r *projection.Reminder) rawjson.Object {
-	every := null
-	if r.EveryMs > 0 {
-		every = projection.Length(r.EveryMs).AppendJSON
-	}
-	var left any
+// reminderData is what replies say of a reminder, as data: times in the zone, and nothing that does not apply (SPEC 5).
+func reminderData(r *projection.Reminder, now int64, zone *time.Location) rawjson.Object {
 	d := r.Details()
+	data := rawjson.Object{}.PutText("id", r.ID).PutText("message", r.Message).PutText("fireAt", text.Offset(r.FireAt, zone)).
+		PutText("weekday", text.Weekday(r.FireAt, zone)).Put("inSeconds", max(0, r.FireAt-now)/1000).PutText("inWords", text.Away(r.FireAt, now))
+	if r.EveryMs > 0 {
+		data = data.PutJSON("everySeconds", projection.Length(r.EveryMs).AppendJSON)
+	}
+	for _, m := range []struct{ name, value string }{{"repeats", d.Repeats}, {"cron", d.Cron}} {
+		if m.value != "" {
+			data = data.PutText(m.name, m.value)
+		}
+	}
+	if d.Until > 0 {
+		data = data.PutText("until", text.Offset(d.Until, zone))
+	}
 	if d.Left > 0 {
-		left = d.Left
+		data = data.Put("remaining", d.Left)
 	}
-	return rawjson.Object{}.PutText("id", r.ID).PutText("message", r.Message).PutJSON("createdAt", projection.Moment(r.CreatedAt).AppendJSON).
-		PutJSON("fireAt", projection.Moment(r.FireAt).AppendJSON).PutJSON("everySeconds", every).PutTextOrNull("cron", d.Cron).
-		PutJSON("until", projection.Instant(d.Until).AppendJSON).Put("remaining", left)
-}
-
-func refusalData(r *projection.Reminder) any {
-	if how, at, reason := r.Attempt.Failed(); how != 0 {
-		return rawjson.Object{}.PutText("reason", reason).Put("at", projection.Moment(at))
-	}
-	return nil
+	return data
 }
 
 // randomID is 12 random characters, lower-case letters and digits.

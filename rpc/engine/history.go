@@ -22,7 +22,7 @@ type entry struct {
 
 // wakeHistory answers wake_history (SPEC 5.7). The journal is read beside the loop, from its end backwards.
 func (e *Engine) wakeHistory(arguments json.RawMessage, answer func(reply)) {
-	args, notes, err := tools.ParseHistory(arguments, e.o.Zone)
+	args, notes, err := tools.ParseHistory(arguments, e.o.Wall(), e.o.Zone)
 	if err != nil {
 		answer(refusal(err))
 		return
@@ -37,7 +37,7 @@ func (e *Engine) wakeHistory(arguments json.RawMessage, answer func(reply)) {
 
 // historyOfFiles is the same where no loop runs, out of the state that was peeked at.
 func (e *Engine) historyOfFiles(arguments json.RawMessage) reply {
-	args, notes, err := tools.ParseHistory(arguments, e.o.Zone)
+	args, notes, err := tools.ParseHistory(arguments, e.o.Wall(), e.o.Zone)
 	if err != nil {
 		return refusal(err)
 	}

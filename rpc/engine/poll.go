@@ -125,6 +125,8 @@ func (e *Engine) polledReminder(r *projection.Reminder, now int64) polledEvent {
 	switch {
 	case r.EveryMs > 0:
 		p.Metrics["repeats_every"] = text.Seconds(r.EveryMs) + " s"
+	case d.Repeats != "":
+		p.Metrics["repeats_every"] = d.Repeats
 	case d.Cron != "":
 		p.Metrics["repeats_by_cron"] = text.Cut(d.Cron, 50)
 	}

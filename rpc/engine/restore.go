@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -79,8 +80,8 @@ func (e *Engine) restore(args tools.RestoreArgs, past *projection.State) reply {
 		settings = append(settings, rawjson.Object{}.PutText("name", c.Name).PutText("from", c.From).PutText("to", c.To))
 	}
 	r.data = rawjson.Object{}.Put("index", int64(past.Index)).Put("at", projection.Moment(past.TimeMs)).Put("settings", settings).
-		Put("back", restoredData(plan.Back, now)).Put("gone", restoredData(plan.Gone, now)).Put("changed", restoredData(plan.Changed, now)).
-		Put("over", restoredData(plan.Over, now)).Put("applied", r.changed)
+		Put("back", restoredData(plan.Back, now, e.o.Zone)).Put("gone", restoredData(plan.Gone, now, e.o.Zone)).Put("changed", restoredData(plan.Changed, now, e.o.Zone)).
+		Put("over", restoredData(plan.Over, now, e.o.Zone)).Put("applied", r.changed)
 	return r
 }
 
@@ -90,10 +91,10 @@ func (e *Engine) listRestored(said *strings.Builder, what string, all []*project
 	}
 }
 
-func restoredData(all []*projection.Reminder, now int64) []rawjson.Object {
+func restoredData(all []*projection.Reminder, now int64, zone *time.Location) []rawjson.Object {
 	list := []rawjson.Object{}
 	for _, r := range all {
-		list = append(list, reminderData(r).Put("overdue", r.FireAt <= now))
+		list = append(list, reminderData(r, now, zone).Put("overdue", r.FireAt <= now))
 	}
 	return list
 }

@@ -155,6 +155,13 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 	if r.FireAt <= now {
 		when = "overdue"
 	}
+	to := "now"
+	switch {
+	case r.FireAt > now:
+		to = "in " + shortAway(r.FireAt-now)
+	case r.FireAt <= now-second:
+		to = shortAway(now-r.FireAt) + " ago"
+	}
 	line := OneLine(r.ID) + " | next " + Agent(r.FireAt, zone) + " (" + when + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
 	switch how, at, reason := r.Attempt.Failed(); how {
 	case projection.Refused:
@@ -162,7 +169,7 @@ func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string
 	case projection.NoAnswer:
 		line += fmt.Sprintf(" | not answered by the host, %s: %s", Agent(at, zone), OneLine(reason))
 	}
-	return line
+	return line + " | " + Weekday(r.FireAt, zone)[:3] + ", " + to
 }
 
 func rhythm(r *projection.Reminder, zone *time.Location) string {
@@ -170,6 +177,8 @@ func rhythm(r *projection.Reminder, zone *time.Location) string {
 	switch {
 	case r.EveryMs > 0:
 		s = "repeats every " + Seconds(r.EveryMs) + "s"
+	case d.Repeats != "":
+		s = "repeats every " + strings.TrimPrefix(d.Repeats, "1 ") + " [" + d.Zone + "]"
 	case d.Cron != "":
 		s = "repeats by cron " + Quote(d.Cron) + " [" + d.Zone + "]"
 	}
