@@ -41,7 +41,8 @@ type Attempt struct {
 	Before   Outcome `msgpack:"b,omitempty"`
 	BeforeAt int64   `msgpack:"t,omitempty"`
 
-	Count int `msgpack:"n,omitempty"` // see [Attempt.Tries]
+	Count  int `msgpack:"n,omitempty"` // see [Attempt.Tries]
+	Waited int `msgpack:"p,omitempty"` // pauses in a row that passed before a try: one that came sooner, for another reason, makes the next pause no longer
 }
 
 // Tries is how many pushes in a row were not taken, under whatever event ids.
@@ -67,8 +68,8 @@ func (a *Attempt) Failed() (how Outcome, at int64, reason string) {
 	return a.Outcome, a.At, a.Reason
 }
 
-// pauses are how long after the first, second, third ... try in a row the next one comes; after the last of them always as long
-// (SPEC 6.5).
+// pauses are how long it takes until the next try comes by itself, the first time, the second time ... in a row; after the last of them
+// always as long (SPEC 6.5).
 var pauses = [...]time.Duration{
 	30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
@@ -76,10 +77,9 @@ var pauses = [...]time.Duration{
 // RetryAt is when the next try comes by itself after a, which was not taken. Each pause is up to a tenth longer, by chance: many
 // that were refused at once do not come again at once. The chance is drawn from the event id, so that a restart comes to the same time.
 func (a *Attempt) RetryAt() int64 {
-	tries := max(1, a.Tries())
-	pause := pauses[min(tries, len(pauses))-1].Milliseconds()
+	pause := pauses[min(a.Waited, len(pauses)-1)].Milliseconds()
 	draw := fnv.New64a()
-	_, _ = draw.Write(strconv.AppendInt([]byte(a.EventID), int64(tries), 10)) // it never fails
+	_, _ = draw.Write(strconv.AppendInt([]byte(a.EventID), int64(a.Count), 10)) // it never fails
 	return a.At + pause + int64(draw.Sum64()%uint64(pause/10+1))
 }
 
@@ -100,7 +100,7 @@ func (a *Attempt) same(o *Attempt) bool {
 	}
 	x, y := *a, *o
 	for _, one := range []*Attempt{&x, &y} {
-		one.Count = 0
+		one.Count, one.Waited = 0, 0
 		if one.Outcome == Pending {
 			one.Before, one.BeforeAt, one.Reason = 0, 0, ""
 		}
@@ -111,11 +111,19 @@ func (a *Attempt) same(o *Attempt) bool {
 // next is the push that follows a, the first one where that is nil.
 func (a *Attempt) next(eventID string, now int64) *Attempt {
 	next := &Attempt{EventID: eventID, At: now, Sent: 1, Outcome: Pending, Count: a.Tries()}
-	if a != nil && a.EventID == eventID {
-		next.Sent = a.Sent + 1
-	}
-	if a != nil && a.Outcome == Pending { // its server is gone: it was not answered
+	switch {
+	case a == nil:
+		return next
+	case a.Outcome == Pending: // its server is gone: it was not answered
 		next.Count++
+		next.Waited = a.Waited
+	case now >= a.RetryAt():
+		next.Waited = a.Waited + 1
+	default:
+		next.Waited = a.Waited
+	}
+	if a.EventID == eventID {
+		next.Sent = a.Sent + 1
 	}
 	next.Before, next.BeforeAt, next.Reason = a.Failed()
 	return next

@@ -238,8 +238,8 @@ func (h *History) Finish(s *State, now int64) {
 			subject.wake(&Wake{Due: Instant(r.FireAt), Result: ResultDue})
 		}
 	}
-	if n := len(h.Heartbeat.Wakes); n > 0 && s.Beat != nil && h.Heartbeat.Wakes[n-1].Due == Instant(s.Beat.Due) {
-		h.Heartbeat.Wakes[n-1].retried = true
+	for _, w := range h.Heartbeat.Wakes {
+		w.retried = s.Beat != nil && w.Due == Instant(s.Beat.Due)
 	}
 	h.configured(s.Config)
 	if due, active := s.HeartbeatDue(); active {
