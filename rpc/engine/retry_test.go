@@ -30,8 +30,10 @@ type moody struct {
 	seconds map[int64]int          // pushes in each second
 }
 
-func (r *rig) moody(silent bool) *moody {
-	m := &moody{silent: silent, why: "agent is busy", taken: map[string][]time.Time{}, seconds: map[int64]int{}}
+func (r *rig) moody(silent bool) *moody { return r.moodyFor(silent, "agent is busy") }
+
+func (r *rig) moodyFor(silent bool, why string) *moody {
+	m := &moody{silent: silent, why: why, taken: map[string][]time.Time{}, seconds: map[int64]int{}}
 	r.host.answerWith(m.answer)
 	return m
 }
@@ -266,7 +268,9 @@ func TestManyThatAreRefusedForLong(t *testing.T) {
 		if m.pushed != n {
 			t.Fatalf("%d first pushes", m.pushed)
 		}
+		m.mu.Lock()
 		clear(m.seconds)
+		m.mu.Unlock()
 		hours := 3
 		if n >= 1000 {
 			hours = 24
@@ -329,7 +333,9 @@ func TestAThousandAtOnceMindTheLimit(t *testing.T) {
 		if m.pushed != 1500 {
 			t.Fatalf("%d first pushes", m.pushed)
 		}
+		m.mu.Lock()
 		m.pushed, m.silent = 0, true
+		m.mu.Unlock()
 		r.policy(grantAll)
 		if m.pushed != mostInFlight {
 			t.Errorf("%d are out, at most %d may be", m.pushed, mostInFlight)
@@ -386,7 +392,7 @@ func TestHeartbeatThatWasNotTakenComesAgain(t *testing.T) {
 			t.Errorf("not answered as %s, and tried again as %s", second.params.EventID, third.params.EventID)
 		}
 		third.refuse("no budget")
-		r.moody(false).why = "no budget"
+		r.moodyFor(false, "no budget")
 		r.pass(time.Until(begun.Add(10*time.Minute)) - time.Second)
 		r.host.pushes()
 		r.host.answerWith(nil)
