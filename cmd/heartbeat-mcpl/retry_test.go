@@ -113,6 +113,7 @@ func TestTriesSurviveAKill(t *testing.T) {
 		}
 		contains(t, s.until("reminder_list", tries+", next in ~"), id, "(overdue)", "refused by the host at", "agent is busy | "+tries)
 		contains(t, s.call("heartbeat_status", nil), "delivery=ok", "| not taken: 1 reminder (agent is busy), next try in ~")
+		contains(t, h.ctl("status"), "wakes are delivered", "not taken: 1 reminder (agent is busy), next try in ", "not taken "+[]string{"once", "2 times", "3 times"}[try-1]+": agent is busy, next in ")
 		s.Kill()
 		s = h.open()
 	}
@@ -126,6 +127,9 @@ func TestTriesSurviveAKill(t *testing.T) {
 	s.call("reminder_list", nil)
 	s.end()
 	events := h.events()
+	out, err := h.command("audit", "--json").Output()
+	s.ok(err)
+	contains(t, string(out), `"pushes": 4`, `"refused": 3`, `"taken": 1`, `"waiting": 0`)
 	if fires, acks := len(events[journal.KindFire]), len(events[journal.KindAck]); fires != 4 || acks != 1 {
 		t.Errorf("%d fires, %d acks", fires, acks)
 	}
