@@ -37,6 +37,7 @@ const (
 	KindRead      Kind = 21 // an agent acknowledged messages of a mesh
 	KindTold      Kind = 22 // the host took a mesh's message
 	KindTell      Kind = 23 // a mesh's message is about to be pushed (written before it leaves)
+	KindAsk       Kind = 24 // a heartbeat was asked for where nothing is pushed: it waits to be polled
 )
 
 var kindNames = map[Kind]string{
@@ -44,7 +45,7 @@ var kindNames = map[Kind]string{
 	KindAck: "ack", KindRefuse: "refuse", KindDrop: "drop", KindStart: "start", KindStop: "stop",
 	KindPolicy: "policy", KindImport: "import", KindSetAside: "setaside", KindSnapshot: "snapshot",
 	KindHole: "hole", KindClock: "clock", KindCheckIn: "checkin", KindPresent: "present", KindTouch: "touch",
-	KindMessage: "message", KindRead: "read", KindTold: "told", KindTell: "tell",
+	KindMessage: "message", KindRead: "read", KindTold: "told", KindTell: "tell", KindAsk: "ask",
 }
 
 // String is the kind's name, or "unknown-N" for one of a newer version.
@@ -192,7 +193,8 @@ type Fire struct {
 	Due      int64  `msgpack:"du" json:"due"`
 	Manual   bool   `msgpack:"mn,omitempty" json:"manual,omitempty"`   // heartbeat_trigger: the schedule does not move
 	Silent   bool   `msgpack:"si,omitempty" json:"silent,omitempty"`   // pushed without text (SPEC 7.1)
-	Fallback bool   `msgpack:"fb,omitempty" json:"fallback,omitempty"` // a refused silent tick, again in message mode (SPEC 7.2)
+	Fallback bool   `msgpack:"fb,omitempty" json:"fallback,omitempty"` // the same heartbeat again, at once: a silent one that was refused, with its text (SPEC 7.2)
+	Retry    bool   `msgpack:"rt,omitempty" json:"retry,omitempty"`    // with Fallback: later, because the host did not take it (SPEC 6.5a)
 	Again    bool   `msgpack:"ag,omitempty" json:"again,omitempty"`    // EventID was sent before, without an answer (SPEC 6.6)
 }
 
@@ -320,6 +322,11 @@ type Tell struct {
 	Again     bool   `msgpack:"ag,omitempty" json:"again,omitempty"` // EventID was sent before, without an answer (SPEC 6.6)
 }
 
+// Ask says that somebody asked for a heartbeat where nothing is pushed.
+type Ask struct {
+	By Source `msgpack:"by" json:"by"`
+}
+
 // Told says that the host took a message: it is not pushed again, nor offered to be polled. Times are Unix milliseconds.
 type Told struct {
 	Message     string `msgpack:"me" json:"message"`
@@ -345,6 +352,7 @@ func (*Message) Kind() Kind   { return KindMessage }
 func (*Read) Kind() Kind      { return KindRead }
 func (*Told) Kind() Kind      { return KindTold }
 func (*Tell) Kind() Kind      { return KindTell }
+func (*Ask) Kind() Kind       { return KindAsk }
 func (*Begin) Kind() Kind     { return KindBegin }
 func (*Configure) Kind() Kind { return KindConfigure }
 func (*Add) Kind() Kind       { return KindAdd }
@@ -411,6 +419,8 @@ func newBody(k Kind) Body {
 		return new(Told)
 	case KindTell:
 		return new(Tell)
+	case KindAsk:
+		return new(Ask)
 	}
 	return nil
 }

@@ -135,15 +135,6 @@ func (r *Reminder) Then(n int, now int64) []int64 {
 	return then
 }
 
-// RetryAt is when a recurring reminder that was refused at that time is tried again without any other reason: one interval
-// later, or at its next day (SPEC 6.5).
-func (r *Reminder) RetryAt(refused int64) int64 {
-	if r.OnCalendar() {
-		return r.slotAfter(refused)
-	}
-	return refused + r.EveryMs
-}
-
 // nextSlot is the first of fireAt+every, fireAt+2*every ... that lies after now: missed slots are one (SPEC 6.4), and the
 // phase is kept.
 func nextSlot(fireAt, every, now int64) int64 {

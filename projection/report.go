@@ -161,8 +161,8 @@ func (r *Report) count(s *Subject) {
 		case ResultCancelled:
 			t.GivenUp++
 		default:
-			if s.ID == "" && w.Result != ResultPending {
-				t.GivenUp++ // the next heartbeat takes its place (SPEC 6.6)
+			if s.ID == "" && w.Result != ResultPending && !w.retried {
+				t.GivenUp++ // the next heartbeat took its place (SPEC 6.5a)
 			} else {
 				t.Waiting++
 			}

@@ -46,6 +46,10 @@ type snapshotHead struct {
 
 	Told  ordered[int64]    `msgpack:"tt,omitempty"`
 	Tried ordered[*Attempt] `msgpack:"tr,omitempty"`
+
+	Beat   *Beat   `msgpack:"bt,omitempty"`
+	Missed *Missed `msgpack:"mi,omitempty"`
+	Asked  *Asked  `msgpack:"as,omitempty"`
 }
 
 type snapshotData struct {
@@ -154,6 +158,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
 		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane, Told: s.told, Tried: s.tried,
+		Beat: s.Beat, Missed: given(s.Missed), Asked: given(s.Asked),
 	}}}
 	var weight int64
 	needs := 0
@@ -216,6 +221,18 @@ func (s *State) takeHead(h *snapshotHead) {
 	}
 	maps.Copy(s.told, h.Told)
 	maps.Copy(s.tried, h.Tried)
+	s.Beat = h.Beat
+	override(&s.Missed, h.Missed)
+	override(&s.Asked, h.Asked)
+}
+
+// given is a value that is left out where it is zero.
+func given[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
 }
 
 // Salvage takes in what one part of a snapshot says of the state before it, for a journal that lost others of its events: the

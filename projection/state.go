@@ -7,6 +7,7 @@
 package projection
 
 import (
+	"iter"
 	"maps"
 	"sort"
 
@@ -40,81 +41,6 @@ type Config struct {
 // DefaultConfig is the state of an empty journal (SPEC 2.1).
 func DefaultConfig() Config {
 	return Config{IntervalMs: 14400 * 1000, Mode: ModeMessage, Message: DefaultMessage}
-}
-
-// Outcome says how the last attempt to push a reminder went.
-type Outcome uint8
-
-// The outcomes. A Pending attempt whose server is gone was never answered, so it counts as NoAnswer at the next start.
-const (
-	Pending  Outcome = 1 // pushed (or about to be), no answer yet
-	Refused  Outcome = 2 // the host said no
-	NoAnswer Outcome = 3 // nobody knows: the same event id goes out again (SPEC 6.6)
-)
-
-// Attempt is the last push of a reminder's current occurrence, or for a message. It is never changed.
-type Attempt struct {
-	EventID string  `msgpack:"e"`
-	At      int64   `msgpack:"a"` // when it was pushed, or refused: Unix milliseconds
-	Sent    int     `msgpack:"s"` // how often this event id was pushed
-	Outcome Outcome `msgpack:"o"`
-	Code    int64   `msgpack:"c,omitempty"`
-	Reason  string  `msgpack:"r,omitempty"`
-
-	// While it is Pending, Reason is of the push before it: what came of that one, and when.
-	Before   Outcome `msgpack:"b,omitempty"`
-	BeforeAt int64   `msgpack:"t,omitempty"`
-}
-
-// Failed is the last push that was not taken: what came of it, when, and why. While the answer to one is awaited that is the one
-// before it; 0: there was none.
-func (a *Attempt) Failed() (how Outcome, at int64, reason string) {
-	switch {
-	case a == nil:
-		return 0, 0, ""
-	case a.Outcome == Pending:
-		return a.Before, a.BeforeAt, a.Reason
-	}
-	return a.Outcome, a.At, a.Reason
-}
-
-// same says whether both are the same push with the same outcome. What is known of the push before it is not in older snapshots.
-func (a *Attempt) same(o *Attempt) bool {
-	if a == nil || o == nil {
-		return a == o
-	}
-	x, y := *a, *o
-	for _, one := range []*Attempt{&x, &y} {
-		if one.Outcome == Pending {
-			one.Before, one.BeforeAt, one.Reason = 0, 0, ""
-		}
-	}
-	return x == y
-}
-
-// next is the push that follows a, the first one where that is nil.
-func (a *Attempt) next(eventID string, now int64) *Attempt {
-	sent := 1
-	if a != nil && a.EventID == eventID {
-		sent = a.Sent + 1
-	}
-	next := &Attempt{EventID: eventID, At: now, Sent: sent, Outcome: Pending}
-	next.Before, next.BeforeAt, next.Reason = a.Failed()
-	return next
-}
-
-// refused is what became of a, if it is that push that was refused.
-func (a *Attempt) refused(b *journal.Refuse, now int64) *Attempt {
-	if a == nil || a.EventID != b.EventID {
-		return a
-	}
-	refused := *a
-	refused.At, refused.Outcome, refused.Code, refused.Reason = now, Refused, b.Code, b.Reason
-	refused.Before, refused.BeforeAt = 0, 0
-	if b.NoAnswer {
-		refused.Outcome = NoAnswer
-	}
-	return &refused
 }
 
 // Reminder is one promise that is still open. Times are Unix milliseconds.
@@ -158,6 +84,12 @@ func (s *State) Told(message string) bool {
 // Tried is the last push of a message that the host did not take; nil for none.
 func (s *State) Tried(message string) *Attempt { return s.tried[message] }
 
+// Failing are the open reminders whose last push was not taken, in no order.
+func (s *State) Failing() iter.Seq[*Reminder] { return maps.Values(s.failing) }
+
+// FailingMessages are the last pushes of messages that the host did not take, by message, in no order.
+func (s *State) FailingMessages() iter.Seq2[string, *Attempt] { return maps.All(s.tried) }
+
 // Recurring says whether the reminder falls due again once it is taken.
 func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.OnCalendar() }
 
@@ -166,18 +98,15 @@ func (r *Reminder) OnCalendar() bool {
 	return r.details != nil && (r.details.Cron != "" || r.details.Repeats != "")
 }
 
-// Beats counts the heartbeats that the host took since the heartbeat was set (SPEC 11.5).
-type Beats struct {
-	Taken  int64 `msgpack:"n"`
-	LastMs int64 `msgpack:"l"` // when the last one was taken; 0: none was
-}
-
 // State is the fold of a journal. Make one with [New] or [LoadSnapshot]; read its fields freely, change it by Apply alone.
 type State struct {
 	Config      Config
 	AnchorMs    int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
 	AnchorIndex uint64 // of the event that set it
 	Beats       Beats
+	Beat        *Beat  // nil: the host took the newest one, or there was none since the heartbeat was configured
+	Missed      Missed // before Beat
+	Asked       Asked
 	Agent       string // as whom the agent takes part in the mesh; empty: it does not
 	Pane        string // of its terminal, to be woken (SPEC 12.5)
 	Index       uint64 // of the last event applied
@@ -185,6 +114,7 @@ type State struct {
 
 	told      map[string]int64         // messages of the mesh that the host took, and when; until they are read
 	tried     map[string]*Attempt      // the last push of those that it did not take
+	failing   map[string]*Reminder     // those whose last push was not taken
 	acked     map[string]int64         // alerts about the files that were acknowledged, and until when
 	reminders map[string]*Reminder     // each is replaced, never changed, but for its Attempt: a view may be made of them meanwhile
 	byTime    *btree.BTreeG[*Reminder] // soonest first
@@ -206,7 +136,7 @@ func Begun(now int64) *State {
 
 // withRoom is [New] for so many reminders.
 func withRoom(reminders int) *State {
-	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]int64{}, tried: map[string]*Attempt{}, reminders: make(map[string]*Reminder, reminders),
+	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]int64{}, tried: map[string]*Attempt{}, failing: map[string]*Reminder{}, reminders: make(map[string]*Reminder, reminders),
 		byTime: newIndex(func(a, b *Reminder) bool { return a.FireAt < b.FireAt || a.FireAt == b.FireAt && a.before(b) }),
 		bySeq:  newIndex((*Reminder).before)}
 }
@@ -253,11 +183,6 @@ func (s *State) Behind(after *Reminder) int {
 	})
 }
 
-// HeartbeatDue is when the next heartbeat falls due; false while it is paused.
-func (s *State) HeartbeatDue() (int64, bool) {
-	return s.AnchorMs + s.Config.IntervalMs, !s.Config.Paused
-}
-
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
 	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
@@ -291,7 +216,9 @@ func (s *State) Apply(e journal.Event) {
 	case *journal.Refuse:
 		s.applyRefuse(b, e.Time)
 	case *journal.Drop:
-		s.anchor(e)
+		s.beatDropped(b, e)
+	case *journal.Ask:
+		s.Asked = Asked{e.Index, e.Time}
 	case *journal.Clock:
 		s.applyClock(b)
 	case *journal.CheckIn:
@@ -327,9 +254,6 @@ func (s *State) forgetLetters(now int64) {
 	maps.DeleteFunc(s.tried, func(_ string, a *Attempt) bool { return gone(a.At) })
 }
 
-// anchor starts the heartbeat's interval anew at the event.
-func (s *State) anchor(e journal.Event) { s.AnchorMs, s.AnchorIndex = e.Time, e.Index }
-
 func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	c := &s.Config
 	override(&c.IntervalMs, b.IntervalMs)
@@ -339,8 +263,11 @@ func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	override(&c.Standing, b.Standing)
 	override(&c.Cleared, b.Cleared)
 	override(&c.Active, b.Active)
+	if b.Reanchor {
+		s.beatReplaced(false)
+	}
 	if b.Command == CommandEvery || c.Cleared {
-		s.Beats = Beats{}
+		s.Beats, s.Missed, s.Asked = Beats{}, Missed{}, Asked{}
 	}
 	if b.ClearExtra {
 		c.Extra = nil
@@ -368,16 +295,12 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 
 func (s *State) applyFire(b *journal.Fire, e journal.Event) {
 	if b.ID == "" {
-		if !b.Manual && !b.Fallback {
-			s.anchor(e)
-		}
+		s.beatFired(b, e)
 		return
 	}
-	r, ok := s.reminders[b.ID]
-	if !ok {
-		return
+	if r, ok := s.reminders[b.ID]; ok {
+		s.attempted(r, r.Attempt.next(b.EventID, e.Time))
 	}
-	r.Attempt = r.Attempt.next(b.EventID, e.Time)
 }
 
 func (s *State) applyAck(b *journal.Ack, e journal.Event) {
@@ -386,7 +309,7 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 		return
 	}
 	if b.ID == "" {
-		s.countBeat(e)
+		s.beatTaken(b, e)
 		return
 	}
 	r, ok := s.reminders[b.ID]
@@ -406,16 +329,13 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 	s.insert(&next)
 }
 
-func (s *State) countBeat(e journal.Event) {
-	s.Beats.Taken++
-	s.Beats.LastMs = e.Time
-}
-
 func (s *State) applyRefuse(b *journal.Refuse, now int64) {
 	if r, ok := s.reminders[b.ID]; ok {
-		r.Attempt = r.Attempt.refused(b, now)
+		s.attempted(r, r.Attempt.refused(b, now))
 	} else if a := s.tried[b.Message]; a != nil {
 		s.tried[b.Message] = a.refused(b, now)
+	} else if b.ID == "" && b.Message == "" {
+		s.beatRefused(b, now)
 	}
 }
 
@@ -431,8 +351,17 @@ func (s *State) applyClock(b *journal.Clock) {
 	}
 }
 
+// attempted sets what came of the reminder's last push.
+func (s *State) attempted(r *Reminder, a *Attempt) {
+	r.Attempt = a
+	if how, _, _ := a.Failed(); how != 0 {
+		s.failing[r.ID] = r
+	}
+}
+
 func (s *State) insert(r *Reminder) {
 	s.reminders[r.ID] = r
+	s.attempted(r, r.Attempt)
 	s.byTime.Load(r) // quicker than Set for what comes last, and the same for others
 	s.bySeq.Load(r)
 	s.digest.toggle(r)
@@ -445,6 +374,7 @@ func (s *State) remove(id string) {
 		return
 	}
 	delete(s.reminders, id)
+	delete(s.failing, id)
 	s.byTime.Delete(r)
 	s.bySeq.Delete(r)
 	s.digest.toggle(r)

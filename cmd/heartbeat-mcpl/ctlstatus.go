@@ -21,7 +21,13 @@ type beatStatus struct {
 	NextAt, LastTakenAt                     *time.Time
 	IntervalSeconds                         float64
 	Reminders, Taken                        int
-	Notes                                   []string
+	NotTaken                                *struct {
+		Reminders, Messages int
+		Heartbeat           bool
+		Reason              string
+		NextTryAt           *time.Time
+	}
+	Notes []string
 }
 
 // reminderList is what reminder_list says, as far as the screen shows it.
@@ -37,7 +43,11 @@ type listedReminder struct {
 	Cron         *string
 	Repeats      string
 	Overdue      bool
-	LastRefusal  *struct{ Reason string }
+	LastRefusal  *struct {
+		Reason    string
+		Tries     int
+		NextTryAt *time.Time
+	}
 }
 
 // printStatus prints the status screen.
@@ -75,11 +85,42 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 		u.line("  taken    %s", last)
 		u.line("  says     %s", text.Quote(short(s.Message, 100)))
 	}
-	delivery := u.paint(green, "wakes are delivered")
-	if s.BlockedReason != nil {
-		delivery = u.paint(red, "no wake can be sent") + ": " + *s.BlockedReason
+	switch {
+	case s.BlockedReason == nil:
+		u.line("  %s", u.paint(green, "wakes are delivered"))
+	case s.Delivery == "polled":
+		u.line("  %s", u.paint(green, "wakes are polled by the host"))
+	case s.Delivery == "pollable":
+		u.line("  %s: %s; nothing has polled lately", u.paint(yellow, "wakes wait to be polled"), *s.BlockedReason)
+	default:
+		u.line("  %s: %s", u.paint(red, "no wake can be sent"), *s.BlockedReason)
 	}
-	u.line("  %s", delivery)
+	u.notTaken(s)
+}
+
+// notTaken says what the host did not take, and when it is tried again.
+func (u ui) notTaken(s beatStatus) {
+	n := s.NotTaken
+	if n == nil {
+		return
+	}
+	var what []string
+	for _, one := range []struct {
+		n    int
+		noun string
+	}{{n.Reminders, "reminder"}, {n.Messages, "message"}} {
+		if one.n > 0 {
+			what = append(what, text.Plural(one.n, one.noun))
+		}
+	}
+	if n.Heartbeat {
+		what = append(what, "the heartbeat")
+	}
+	next := ""
+	if n.NextTryAt != nil {
+		next = ", next try " + distance(*n.NextTryAt)
+	}
+	u.line("  %s: %s (%s)%s", u.paint(yellow, "not taken"), strings.Join(what, ", "), text.OneLine(short(n.Reason, 60)), next)
 }
 
 // next says when the heartbeat comes. One whose time has passed waits: nothing comes in the past.
@@ -113,13 +154,24 @@ func (u ui) reminders(l reminderList, zone *time.Location) {
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", local(r.FireAt, zone), when, rhythm, text.Safe(r.ID), text.Quote(short(r.Message, 60)))
 		if r.LastRefusal != nil {
-			fmt.Fprintf(w, "  \t\t\t\trefused: %s\n", text.OneLine(short(r.LastRefusal.Reason, 60)))
+			next := ""
+			if r.LastRefusal.NextTryAt != nil {
+				next = ", next " + distance(*r.LastRefusal.NextTryAt)
+			}
+			fmt.Fprintf(w, "  \t\t\t\tnot taken %s: %s%s\n", times(r.LastRefusal.Tries), text.OneLine(short(r.LastRefusal.Reason, 60)), next)
 		}
 	}
 	_ = w.Flush() // the error stays in u.out
 	if more := l.Count - len(l.Reminders); more > 0 {
 		u.line("  and %d more; ctl list shows all", more)
 	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func local(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02 15:04:05") }

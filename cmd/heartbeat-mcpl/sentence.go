@@ -77,6 +77,8 @@ func meshSentence(e journal.Event, at func(int64) string) string {
 			again = ", again under the same event id"
 		}
 		return fmt.Sprintf("message %s from %s is pushed%s: written %s (%s)", b.Message, b.From, again, at(b.WrittenAt), b.EventID)
+	case *journal.Ask:
+		return "a heartbeat was asked for" + byWhom(b.By) + ", to be polled"
 	case *journal.Told:
 		return fmt.Sprintf("the host took message %s from %s (%s)", b.Message, b.From, b.EventID)
 	case *journal.Read:
@@ -158,6 +160,10 @@ func configured(b *journal.Configure) string {
 func fired(b *journal.Fire, at func(int64) string) string {
 	how := ""
 	switch {
+	case b.Retry && b.Again:
+		how = ", again under the same event id"
+	case b.Retry:
+		how = ", again"
 	case b.Fallback:
 		how = ", again with its text"
 	case b.Silent:

@@ -274,10 +274,14 @@ func TestPolicyAsNotificationOnlyNarrows(t *testing.T) {
 func TestPlainMCPHostIsToldThatNothingIsPushed(t *testing.T) {
 	s := newHome(t).start()
 	s.initialize(false)
-	contains(t, s.call("heartbeat_status", nil), "delivery=BLOCKED (host is MCP-only)")
+	contains(t, s.call("heartbeat_status", nil), "delivery=pollable (host is MCP-only")
 	contains(t, s.call("reminder_add", map[string]any{"message": "x", "inSeconds": 0}), "No reminder will be pushed on this connection: host is MCP-only")
 	contains(t, s.call("reminder_list", nil), "(overdue)", "No reminder will be pushed on this connection")
-	contains(t, s.fail("heartbeat_trigger", nil), "host is MCP-only", "MCPL")
+	contains(t, s.call("heartbeat_trigger", nil), "Heartbeat due now: nothing is pushed here (host is MCP-only)", "get_proactive_events")
+	if events := s.polled(""); len(events) != 2 || events[1]["source_type"] != "heartbeat" {
+		t.Errorf("polled: %v", events)
+	}
+	contains(t, s.call("heartbeat_status", nil), "delivery=polled (this host polls: get_proactive_events)")
 	s.end()
 }
 

@@ -125,27 +125,35 @@ func (e *Engine) reminderAnswered(f *flight, v verdict, late bool) {
 	if _, again := e.flights[f.eventID]; late && again {
 		return // the same event is out again: its answer decides
 	}
-	e.notTaken(f, "the push of reminder "+f.id, v)
+	e.refuse(f, "the push of reminder "+f.id, v)
 }
 
-// notTaken logs and records that the host refused a push, or did not answer it.
-func (e *Engine) notTaken(f *flight, what string, v verdict) {
+// refuse logs and records that the host refused a push, or did not answer it.
+func (e *Engine) refuse(f *flight, what string, v verdict) {
 	e.o.Log.Info("the host did not take "+what+": "+v.reason, "event", f.eventID, "code", v.code)
 	e.record(&journal.Refuse{ID: f.id, Message: f.letter.ID, EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
 }
 
-// beatAnswered takes in what came of a heartbeat. One that was refused or not answered is not tried again (SPEC 6.6), but
-// for a silent one that was refused as empty: it goes out with its text at once (SPEC 7.2).
+// beatAnswered takes in what came of a heartbeat. A silent one that was refused as empty goes out with its text at once (SPEC 7.2).
 func (e *Engine) beatAnswered(f *flight, v verdict, late bool) {
-	if v.taken {
+	var last *projection.Attempt
+	if b := e.state().Beat; b != nil && b.Attempt.EventID == f.eventID {
+		last = &b.Attempt
+	}
+	duplicate := v.duplicate(f, last)
+	if v.taken || duplicate {
 		if f.silent {
 			e.beat.refusedSilent = false
 		}
-		e.record(&journal.Ack{EventID: f.eventID, InferenceID: v.inferenceID, Late: late})
+		delete(e.flights, f.eventID) // a later push under the same id is settled, too
+		e.record(&journal.Ack{EventID: f.eventID, InferenceID: v.inferenceID, Late: late, Duplicate: duplicate})
 		return
 	}
-	e.notTaken(f, "the heartbeat", v)
-	if !f.silent || late || v.noAnswer || !v.empty() {
+	if _, again := e.flights[f.eventID]; late && again {
+		return // its answer decides
+	}
+	e.refuse(f, "the heartbeat", v)
+	if last == nil || !f.silent || late || v.noAnswer || !v.empty() {
 		return
 	}
 	e.beat.refusedSilent = true
@@ -154,6 +162,7 @@ func (e *Engine) beatAnswered(f *flight, v verdict, late bool) {
 		e.o.Log.Warn("the host refused a silent heartbeat (" + v.reason + "): each tick tries silent first and goes out with its text where it is refused. Use deliveryMode \"message\" with a host that does not know silent heartbeats.")
 	}
 	if e.policy.Blocked() == "" {
-		e.sendBeat(&flight{eventID: "evt_" + e.o.NewID(), manual: f.manual, due: f.due}, e.now(), true)
+		eventID, _ := e.nextEventID(nil)
+		e.sendBeat(&flight{eventID: eventID, manual: f.manual, due: f.due}, e.now(), resent{fallback: true, last: last})
 	}
 }

@@ -306,7 +306,11 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	if e.o.Offline != "" {
 		return reply{isError: true, text: "The heartbeat was not sent: " + e.o.Offline + "."}
 	}
-	if blocked := e.policy.Blocked(); blocked != "" {
+	blocked := e.policy.Blocked()
+	if blocked != "" && e.pollable() {
+		return e.askForBeat(blocked, notes)
+	}
+	if blocked != "" {
 		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.policy.Remedy()}
 	}
 	if waiting := e.host.Backlog(); waiting >= mostUnread {
@@ -314,7 +318,16 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	}
 	e.fireBeat(e.now(), e.now(), true)
 	r := e.statusReply("Heartbeat fired. ", notes)
-	r.data = r.data.Put("fired", true)
+	r.data = r.data.Put("fired", true).Put("toBePolled", false)
+	r.changed = true
+	return r
+}
+
+// askForBeat makes a heartbeat wait to be polled at once, also while it is paused.
+func (e *Engine) askForBeat(blocked string, notes []string) reply {
+	e.record(&journal.Ask{By: e.by})
+	r := e.statusReply("Heartbeat due now: nothing is pushed here ("+blocked+"), and the next get_proactive_events returns it. ", notes)
+	r.data = r.data.Put("fired", false).Put("toBePolled", true)
 	r.changed = true
 	return r
 }
@@ -346,7 +359,7 @@ func (e *Engine) addReminder(args tools.AddArgs, notes []string) reply {
 		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: it would first come at %s, which is after until", text.Agent(event.FireAt, args.Zone)))
 	}
 	e.record(event)
-	e.retryRefused()
+	e.retryNow()
 	e.logWaiting()
 	r, _ := e.state().Reminder(event.ID)
 	then := r.Then(text.MostThen, now)
@@ -445,7 +458,7 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 			return args.Contains != ""
 		default:
 			matching++
-			said.WriteString("\n" + text.ReminderLine(r, now, e.o.Zone))
+			said.WriteString("\n" + text.ReminderLine(r, e.retries(r), now, e.o.Zone))
 			entries, last = append(entries, e.listed(r, now)), r
 		}
 		return true
@@ -497,6 +510,11 @@ func (e *Engine) listed(r *projection.Reminder, now int64) rawjson.Object {
 		if how == projection.NoAnswer {
 			refusal = refusal.Put("noAnswer", true)
 		}
+		again := e.retries(r)
+		refusal = refusal.Put("tries", again.Tries)
+		if !again.Out && again.When == "" {
+			refusal = refusal.PutText("nextTryAt", text.Offset(max(now, again.Next), e.o.Zone))
+		}
 		data = data.Put("lastRefusal", refusal)
 	}
 	return data
@@ -517,10 +535,12 @@ func (e *Engine) waiting(now int64) string {
 		return "Reminders that are due wait: " + blocked + "."
 	case e.busy():
 		return "Reminders that are due wait until the turn that runs has ended."
-	case len(e.refused) > 0:
-		return "A reminder that the host did not take is tried again at the host's next policy update, the next reminder_add or reminder_cancel, or a restart; a recurring one also one interval later."
 	}
-	return ""
+	n := e.notTaken(now)
+	if n.Reminders == 0 {
+		return ""
+	}
+	return "What the host did not take is tried again by itself (" + n.NextTry(now) + "), and at once at the host's next policy update, the next reminder_add or reminder_cancel, or a restart."
 }
 
 // unpushable says that this connection will never carry a reminder (SPEC 6.7).
@@ -565,7 +585,7 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 	for _, id := range args.IDs {
 		e.record(&journal.Cancel{By: e.by, ID: id})
 	}
-	e.retryRefused()
+	e.retryNow()
 	e.logWaiting()
 	remaining := e.state().Len()
 	data := rawjson.Object{}.Put("reminders", gone)
@@ -613,12 +633,26 @@ func (e *Engine) statusReply(before string, notes []string) reply {
 	next, active := e.nextBeat()
 	s := text.Status{
 		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.blocked(),
-		Beats: e.state().Beats, Zone: e.o.Zone,
+		Polled: e.polled(), NotTaken: e.notTaken(e.now()), Beats: e.state().Beats, Zone: e.o.Zone,
 	}
 	if c.Mode == projection.ModeSilent && e.beat.refusedSilent {
 		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
 	}
 	return reply{text: before + s.String(), data: statusData(s, active), notes: notes}
+}
+
+// A host that has polled for so long does poll (SPEC 14.6).
+const pollsWithin = 10 * time.Minute
+
+// polled says how this connection gets its wakes where nothing can be pushed; empty: in no way.
+func (e *Engine) polled() string {
+	switch {
+	case e.held != nil || e.o.Offline != "" || e.policy.Blocked() == "" || !e.pollable():
+		return ""
+	case !e.polledAt.IsZero() && time.Since(e.polledAt) <= pollsWithin:
+		return "polled (this host polls: get_proactive_events)"
+	}
+	return "pollable (" + e.policy.Blocked() + ": what is due waits for get_proactive_events)"
 }
 
 func statusData(s text.Status, active bool) rawjson.Object {
@@ -635,11 +669,26 @@ func statusData(s text.Status, active bool) rawjson.Object {
 	if s.Blocked != "" {
 		delivery = "blocked"
 	}
+	if s.Polled != "" {
+		delivery, _, _ = strings.Cut(s.Polled, " ")
+	}
 	return rawjson.Object{}.PutText("status", status).PutText("deliveryMode", s.Config.Mode).
 		PutJSON("intervalSeconds", projection.Length(s.Config.IntervalMs).AppendJSON).PutJSON("nextInSeconds", nextIn).PutJSON("nextAt", nextAt).
 		PutTextOrNull("activeHours", s.Config.Active).PutText("message", s.Config.Message).Put("reminders", s.Reminders).
-		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).
+		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).Put("notTaken", notTakenData(s.NotTaken, s.NowMs)).
 		Put("taken", s.Beats.Taken).PutJSON("lastTakenAt", projection.Instant(s.Beats.LastMs).AppendJSON)
+}
+
+func notTakenData(n text.NotTaken, now int64) any {
+	if !n.Any() {
+		return nil
+	}
+	nextIn, nextAt := null, null
+	if n.When == "" && n.Next > 0 {
+		nextIn, nextAt = projection.Length(max(0, n.Next-now)).AppendJSON, projection.Moment(n.Next).AppendJSON
+	}
+	return rawjson.Object{}.Put("reminders", n.Reminders).Put("messages", n.Messages).Put("heartbeat", n.Heartbeat).PutText("reason", n.Reason).
+		PutJSON("nextTryInSeconds", nextIn).PutJSON("nextTryAt", nextAt)
 }
 
 func null(dst []byte) []byte { return append(dst, "null"...) }

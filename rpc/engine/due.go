@@ -2,7 +2,7 @@ package engine
 
 import "container/heap"
 
-// dueQueue holds when each reminder is to be pushed next, soonest first: O(log n) to set and to remove, with one entry
+// dueQueue holds when each reminder is to be pushed next, soonest first: O(log n) to add and to remove, with one entry
 // a reminder, however often it moves.
 type dueQueue struct {
 	entries []dueEntry
@@ -19,18 +19,7 @@ func newDueQueue(room int) *dueQueue {
 	return &dueQueue{entries: make([]dueEntry, 0, room), at: make(map[string]int, room)}
 }
 
-// set puts id at due, or moves it there.
-func (q *dueQueue) set(id string, due int64) {
-	i, ok := q.at[id]
-	if !ok {
-		q.add(id, due)
-		return
-	}
-	q.entries[i].due = due
-	heap.Fix(q, i)
-}
-
-// add is set of an id that is not in the queue.
+// add puts an id that is not in the queue at due.
 func (q *dueQueue) add(id string, due int64) {
 	q.Push(dueEntry{id, due})
 	heap.Fix(q, len(q.entries)-1)

@@ -75,9 +75,10 @@ type Engine struct {
 	after       []func(saved error) // what waits for the commit of this turn
 	next        []func()            // what the loop handed to its own next turn
 
-	due      *dueQueue
+	due      *dueQueue           // reminders that were not tried yet
+	again    *dueQueue           // those that the host did not take
+	soon     map[string]struct{} // event ids of pushes that were not taken, and are to be tried again at once
 	flights  map[string]*flight  // pushes without an answer, by event id
-	refused  map[string]struct{} // reminders that wait for a reason to be tried again (SPEC 6.5)
 	beat     heartbeat
 	clock    clock
 	flushed  chan struct{} // a writing of the views ended
@@ -92,6 +93,7 @@ type Engine struct {
 	participant func(agent, pane string) // waits for the journal to be taken over; nil: nobody does
 	turns       turns                    // that run on the host, as far as it tells (SPEC 11.3)
 	trimAt      time.Time                // when to look for old segments next
+	polledAt    time.Time                // when the host polled last
 	policyAt    time.Time                // when to say that no policy came; zero: never
 
 	by     journal.Source    // who makes the call that is being answered
@@ -110,8 +112,8 @@ func New(o Options) *Engine {
 	o.Store.Now, o.Store.Log = o.Wall, o.Log
 	return &Engine{
 		o: o, inbox: make(chan func(), 1024), done: make(chan struct{}),
-		due: newDueQueue(0), flights: map[string]*flight{}, refused: map[string]struct{}{},
-		flushed: make(chan struct{}, 1), letters: letters{read: map[string]bool{}, held: map[string]time.Time{}},
+		due: newDueQueue(0), again: newDueQueue(0), soon: map[string]struct{}{}, flights: map[string]*flight{},
+		flushed: make(chan struct{}, 1), letters: letters{read: map[string]bool{}},
 	}
 }
 
@@ -338,6 +340,7 @@ func (e *Engine) tryOpen() error {
 	}
 	e.store, e.held = store, nil
 	e.rebuildQueue()
+	e.retryNow()
 	e.beginHeartbeat()
 	if e.o.Opened != nil && store.Locked() {
 		e.o.Opened()
@@ -366,18 +369,15 @@ func (e *Engine) record(bodies ...journal.Body) {
 		e.changes.note(b)
 		switch b := b.(type) {
 		case *journal.Add:
-			e.reschedule(b.ID)
+			e.schedule(b.ID)
 		case *journal.Cancel:
-			e.reschedule(b.ID)
+			e.schedule(b.ID)
 		case *journal.Ack:
-			e.reschedule(b.ID)
+			e.schedule(b.ID)
 		case *journal.Fire:
 			e.schedule(b.ID)
 		case *journal.Refuse:
-			if r, open := e.state().Reminder(b.ID); open && r.Attempt != nil && r.Attempt.EventID == b.EventID {
-				e.refused[b.ID] = struct{}{}
-				e.schedule(b.ID)
-			}
+			e.schedule(b.ID)
 		case *journal.Configure:
 			e.beat.waiting = e.beat.waiting && !b.Reanchor
 		case *journal.Clock:
@@ -409,7 +409,7 @@ func (e *Engine) takenIn() {
 		e.changes.note(&journal.Configure{})
 		e.changes.note(&journal.Add{})
 		e.rebuildQueue()
-		e.retryRefused()
+		e.retryNow()
 	}
 }
 

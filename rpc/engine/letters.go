@@ -3,25 +3,17 @@ package engine
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/rpc/text"
 )
 
-// After how long a message whose push was refused, or not answered, is pushed again if nothing else is a reason before.
-const (
-	letterRefused  = 5 * time.Minute
-	letterNoAnswer = time.Second
-)
-
 // letters are the messages of the mesh that wait for this agent (SPEC 12.5). The mesh keeps them, the state what became of
 // their pushes.
 type letters struct {
 	unread []projection.Letter
-	read   map[string]bool      // those that the agent acknowledged, by id: whether the host had taken them, too
-	held   map[string]time.Time // until when one that was not taken waits for a reason to be pushed again, by message id
+	read   map[string]bool // those that the agent acknowledged, by id: whether the host had taken them, too
 }
 
 // Remember keeps as whom the agent takes part in the mesh, and returns once that is in the journal.
@@ -52,7 +44,6 @@ func (e *Engine) LettersRead(ids []string) {
 		}
 		for _, id := range ids {
 			e.letters.read[id] = e.letters.read[id] || e.store != nil && e.state().Told(id)
-			delete(e.letters.held, id)
 		}
 		e.letters.unread = slices.DeleteFunc(e.letters.unread, func(l projection.Letter) bool { return slices.Contains(ids, l.ID) })
 		if e.store == nil {
@@ -65,12 +56,12 @@ func (e *Engine) LettersRead(ids []string) {
 	})
 }
 
-// pushLetters wakes for messages that the host was not told of yet.
-func (e *Engine) pushLetters() {
+// pushLetters wakes for messages that the host was not told of yet: for those that were not tried yet, or again for those that were.
+func (e *Engine) pushLetters(again bool) {
 	for _, l := range e.letters.unread {
 		last := e.state().Tried(l.ID)
 		switch {
-		case e.state().Told(l.ID), last != nil && e.flights[last.EventID] != nil, time.Now().Before(e.letters.held[l.ID]):
+		case e.state().Told(l.ID), (last != nil) != again, again && (e.inFlight(last) || e.letterAt(last) > e.now()):
 			continue
 		case !e.canPush():
 			return
@@ -79,8 +70,13 @@ func (e *Engine) pushLetters() {
 	}
 }
 
-// retryLetters lets those that were not taken go out again.
-func (e *Engine) retryLetters() { clear(e.letters.held) }
+// letterAt is when a message that was not taken is pushed again.
+func (e *Engine) letterAt(last *projection.Attempt) int64 {
+	if e.hurried(last) {
+		return last.At
+	}
+	return last.RetryAt()
+}
 
 // letterEvent is the event id of a message's wake, pushed or polled: that of the last push if nobody answered it, and a fresh one if
 // it was refused (SPEC 6.6, 10.2).
@@ -102,8 +98,7 @@ func (e *Engine) pushLetter(l projection.Letter, last *projection.Attempt) {
 	params := newParams(f, now, "heartbeat:mesh")
 	params.Origin = origin{Source: "mesh", MessageID: l.ID, From: l.From}
 	params.Payload.Content = append(params.Payload.Content, textBlock{"text", text.Letter(l, now, e.o.Zone)})
-	delete(e.letters.held, l.ID)
-	e.send(f, &journal.Tell{Message: l.ID, From: l.From, EventID: f.eventID, WrittenAt: l.SentMs, Again: again}, params)
+	e.send(f, last, &journal.Tell{Message: l.ID, From: l.From, EventID: f.eventID, WrittenAt: l.SentMs, Again: again}, params)
 }
 
 // letterAnswered takes in what came of a message's push.
@@ -118,11 +113,7 @@ func (e *Engine) letterAnswered(f *flight, v verdict, late bool) {
 	if _, again := e.flights[f.eventID]; late && again {
 		return // its answer decides
 	}
-	e.letters.held[id] = time.Now().Add(letterRefused)
-	if v.noAnswer {
-		e.letters.held[id] = time.Now().Add(letterNoAnswer)
-	}
-	e.notTaken(f, "message "+id, v)
+	e.refuse(f, "message "+id, v)
 }
 
 // letterTaken records that the host took a message, the first time.

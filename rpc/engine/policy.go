@@ -57,14 +57,13 @@ func (e *Engine) policyChanged() {
 	e.logWaiting()
 }
 
-// policyInForce lets out what waited for a policy: what was refused is tried again (SPEC 6.5), and the heartbeat that was
+// policyInForce lets out what waited for a policy: what was not taken is tried again (SPEC 6.5), and the heartbeat that was
 // overdue at the start goes out, or is dropped (SPEC 6.8).
 func (e *Engine) policyInForce() {
 	if e.store == nil || !e.policy.InForce() {
 		return
 	}
-	e.retryRefused()
-	e.retryLetters()
+	e.retryNow()
 	if !e.beat.waiting {
 		return
 	}

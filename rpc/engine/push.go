@@ -45,7 +45,7 @@ type textBlock struct {
 }
 
 // beatParams is a heartbeat's push: empty in silent mode (SPEC 6.2, 7.1).
-func beatParams(f *flight, c *projection.Config, now int64, fallback bool, zone *time.Location) pushParams {
+func beatParams(f *flight, said string, now int64, fallback bool) pushParams {
 	p := newParams(f, now, "heartbeat:tick")
 	p.Origin = origin{Source: "heartbeat", Reason: "schedule", Silent: f.silent, SilentFallback: fallback}
 	if f.manual {
@@ -55,7 +55,7 @@ func beatParams(f *flight, c *projection.Config, now int64, fallback bool, zone 
 	if f.silent {
 		p.Origin.ScheduledAt = text.Protocol(f.due)
 	} else {
-		p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.HeartbeatWake(c, now, zone)})
+		p.Payload.Content = append(p.Payload.Content, textBlock{"text", said})
 	}
 	return p
 }
@@ -83,8 +83,12 @@ func newParams(f *flight, now int64, tag string) pushParams {
 	return p
 }
 
-// send records that a push leaves, and has it leave once that is on disk (SPEC 6.6).
-func (e *Engine) send(f *flight, leaves journal.Body, params pushParams) {
+// send records that a push leaves, and has it leave once that is on disk (SPEC 6.6). last is the push of the same wake before it, nil
+// for none.
+func (e *Engine) send(f *flight, last *projection.Attempt, leaves journal.Body, params pushParams) {
+	if last != nil {
+		delete(e.soon, last.EventID)
+	}
 	e.flights[f.eventID] = f
 	e.record(leaves)
 	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })

@@ -72,7 +72,7 @@ func (e *Engine) restore(args tools.RestoreArgs, past *projection.State) reply {
 	if r.changed {
 		e.record(bodies...)
 		e.store.ForgetOlder()
-		e.retryRefused()
+		e.retryNow()
 		e.logWaiting()
 	}
 	settings := []rawjson.Object{}
@@ -87,7 +87,7 @@ func (e *Engine) restore(args tools.RestoreArgs, past *projection.State) reply {
 
 func (e *Engine) listRestored(said *strings.Builder, what string, all []*projection.Reminder) {
 	for _, r := range all {
-		fmt.Fprintf(said, "\n  %-11s %s", what, text.ReminderLine(r, e.now(), e.o.Zone))
+		fmt.Fprintf(said, "\n  %-11s %s", what, text.ReminderLine(r, text.Again{}, e.now(), e.o.Zone))
 	}
 }
 

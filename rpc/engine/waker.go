@@ -68,11 +68,13 @@ func (e *Engine) nextDue() (int64, bool) {
 	if e.busy() || e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
 		ok = false // nothing but the turn's end, a poll or a policy brings it out
 	}
-	if first, some := e.due.first(); some && e.canPush() {
-		if !ok || first.due < next {
-			next = first.due
+	for _, q := range []*dueQueue{e.due, e.again} {
+		if first, some := q.first(); some && e.canPush() {
+			if !ok || first.due < next {
+				next = first.due
+			}
+			ok = true
 		}
-		ok = true
 	}
 	return next, ok
 }
@@ -87,23 +89,32 @@ func (e *Engine) lookAtClock() {
 	if back := e.clock.setBack(); back > 0 {
 		e.o.Log.Warn("the clock was set back: running intervals are moved back with it", "ms", back)
 		e.record(&journal.Clock{ShiftMs: back})
+		e.retryNow() // when it failed is a time of the clock before
 	}
 	now := e.now()
 	e.expireTurns()
-	for e.canPush() {
-		first, ok := e.due.first()
-		if !ok || first.due > now {
-			break
-		}
-		e.fireReminder(first.id, now)
-	}
-	e.pushLetters()
-	if due, active := e.nextBeat(); active && due <= now && !e.busy() { // last: what was promised for a time comes first
+	e.pushDue(e.due, now)
+	e.pushLetters(false)
+	if due, active := e.nextBeat(); active && due <= now && !e.busy() { // what was promised for a time comes first
 		e.beatDue(due, now)
 	}
+	e.pushDue(e.again, now)
+	e.pushLetters(true)
+	e.retryBeat(now)
 	if !e.policyAt.IsZero() && !time.Now().Before(e.policyAt) {
 		e.policyAt = time.Time{}
 		e.complainPolicy()
+	}
+}
+
+// pushDue pushes the reminders of a queue that are due.
+func (e *Engine) pushDue(q *dueQueue, now int64) {
+	for e.canPush() {
+		first, ok := q.first()
+		if !ok || first.due > now {
+			return
+		}
+		e.fireReminder(first.id, now)
 	}
 }
 
@@ -157,90 +168,85 @@ func (e *Engine) fireBeat(due, now int64, manual bool) {
 	if !manual {
 		e.beat.waiting = false
 	}
-	e.sendBeat(&flight{eventID: "evt_" + e.o.NewID(), silent: silent, manual: manual, due: due}, now, false)
+	eventID, _ := e.nextEventID(nil)
+	e.sendBeat(&flight{eventID: eventID, silent: silent, manual: manual, due: due}, now, resent{})
 }
 
-func (e *Engine) sendBeat(f *flight, now int64, fallback bool) {
+// resent says how a push is one of a heartbeat that was pushed before; the zero value: it is not.
+type resent struct {
+	fallback bool // at once, with the text that the refused one had not
+	retry    bool // later, because it was not taken
+	again    bool // under the event id of last
+	last     *projection.Attempt
+}
+
+func (e *Engine) sendBeat(f *flight, now int64, how resent) {
 	by := journal.ByTimer
-	if f.manual {
+	if f.manual && !how.retry {
 		by = e.by
 	}
-	e.send(f, &journal.Fire{By: by, EventID: f.eventID, Due: f.due, Manual: f.manual, Silent: f.silent, Fallback: fallback},
-		beatParams(f, &e.state().Config, now, fallback, e.o.Zone))
+	c, missed := &e.state().Config, e.state().Missed
+	if !how.fallback && !how.retry {
+		missed = e.state().MissedBefore(f.manual)
+	}
+	spoken := how.fallback || how.retry && c.Mode == projection.ModeSilent && !f.silent
+	e.send(f, how.last, &journal.Fire{By: by, EventID: f.eventID, Due: f.due, Manual: f.manual, Silent: f.silent, Fallback: how.fallback || how.retry, Retry: how.retry, Again: how.again},
+		beatParams(f, text.HeartbeatWake(c, missed, now, e.o.Zone), now, spoken))
 }
 
-// fireReminder pushes a reminder: under the event id that was sent before if nobody answered it, so that the host can
-// tell, and under a fresh one otherwise (SPEC 6.6).
+// fireReminder pushes a reminder.
 func (e *Engine) fireReminder(id string, now int64) {
 	r, ok := e.state().Reminder(id)
 	if !ok {
-		e.due.remove(id)
+		e.schedule(id)
 		return
 	}
-	f := &flight{id: id, eventID: "evt_" + e.o.NewID(), due: r.FireAt}
-	again := r.Attempt != nil && r.Attempt.Outcome != projection.Refused
-	if again {
-		f.eventID = r.Attempt.EventID
-	}
-	e.send(f, &journal.Fire{By: journal.ByTimer, ID: id, EventID: f.eventID, Due: f.due, Again: again}, reminderParams(f, r, now, e.o.Zone))
+	f := &flight{id: id, due: r.FireAt}
+	var again bool
+	f.eventID, again = e.nextEventID(r.Attempt)
+	e.send(f, r.Attempt, &journal.Fire{By: journal.ByTimer, ID: id, EventID: f.eventID, Due: f.due, Again: again}, reminderParams(f, r, now, e.o.Zone))
 }
 
-// reschedule puts a reminder that changed in the queue anew, whatever came of its last push.
-func (e *Engine) reschedule(id string) {
-	delete(e.refused, id)
-	e.schedule(id)
-}
-
-// schedule brings the queue in step with a reminder.
+// schedule brings the queues in step with a reminder.
 func (e *Engine) schedule(id string) {
+	e.due.remove(id)
+	e.again.remove(id)
 	if r, open := e.state().Reminder(id); open {
 		if at, goes := e.pushAt(r); goes {
-			e.due.set(id, at)
-			return
+			e.queueOf(r).add(id, at)
 		}
 	}
-	e.due.remove(id)
 }
 
-// pushAt is when a reminder is to be pushed: not while it is in flight; one that was refused waits for a reason to be tried again, a
-// recurring one at most for an interval (SPEC 6.5).
+func (e *Engine) queueOf(r *projection.Reminder) *dueQueue {
+	if r.Attempt == nil {
+		return e.due
+	}
+	return e.again
+}
+
+// pushAt is when a reminder is to be pushed: not while it is in flight; one that was not taken by the rule for that (SPEC 6.5).
 func (e *Engine) pushAt(r *projection.Reminder) (at int64, goes bool) {
-	a := r.Attempt
-	if a == nil {
+	switch a := r.Attempt; {
+	case a == nil:
+		return r.FireAt, true
+	case e.inFlight(a):
+		return 0, false
+	case e.hurried(a):
 		return r.FireAt, true
 	}
-	_, flying := e.flights[a.EventID]
-	_, held := e.refused[r.ID]
-	switch {
-	case flying || held && !r.Recurring():
-		return 0, false
-	case held:
-		return max(r.FireAt, r.RetryAt(a.At)), true
-	}
-	return r.FireAt, true
+	return r.RetryAt(), true
 }
 
 // rebuildQueue follows a change of many reminders at once.
 func (e *Engine) rebuildQueue() {
-	e.due = newDueQueue(e.state().Len())
+	e.due, e.again = newDueQueue(e.state().Len()), newDueQueue(0)
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		if at, goes := e.pushAt(r); goes {
-			e.due.add(r.ID, at)
+			e.queueOf(r).add(r.ID, at)
 		}
 		return true
 	})
-}
-
-// retryRefused lets what was refused or not answered go out again.
-func (e *Engine) retryRefused() {
-	if len(e.refused) == 0 {
-		return
-	}
-	ids := e.refused
-	e.refused = map[string]struct{}{}
-	for id := range ids {
-		e.schedule(id)
-	}
 }
 
 // logWaiting says how many reminders wait while wakes are blocked (SPEC 6.7).
@@ -250,5 +256,5 @@ func (e *Engine) logWaiting() {
 		return
 	}
 	e.o.Log.Info(text.Plural(e.state().Len(), "reminder")+" will wait while wakes are blocked",
-		"due", e.due.countDue(e.now()), "why", blocked)
+		"due", e.due.countDue(e.now())+e.again.countDue(e.now()), "why", blocked)
 }

@@ -163,7 +163,7 @@ var table = sync.OnceValue(func() []*Tool {
 			Name:  "heartbeat_status",
 			Title: "Heartbeat status",
 			Description: "Shows the heartbeat, the periodic wake-up that this server sends you: whether it is active or paused, its interval, when the " +
-				"next one comes, its text, how many reminders are set, and whether wakes can be delivered at all (delivery=ok, or BLOCKED and why). " +
+				"next one comes, its text, how many reminders are set, and whether wakes can be delivered at all (delivery=ok, or BLOCKED and why); what you were not given yet and when it is tried again. " +
 				"Use it before you change the schedule, or when you wonder why nothing woke you.",
 			ReadOnly: true, Idempotent: true,
 			Output: statusSchema(),
@@ -191,8 +191,8 @@ var table = sync.OnceValue(func() []*Tool {
 			Name:  "heartbeat_trigger",
 			Title: "Send a heartbeat now",
 			Description: "Sends one heartbeat at once, also while it is paused, without moving the schedule. Use it to test that wakes arrive. Where wakes " +
-				"cannot be sent it says why and what has to be done.",
-			Output: statusSchema(prop("fired", boolean("the heartbeat was sent"))),
+				"cannot be sent it says why and what has to be done; where they can be polled it is due at once.",
+			Output: statusSchema(prop("fired", boolean("the heartbeat was sent")), prop("toBePolled", boolean("it waits for get_proactive_events"))),
 		},
 		{
 			Name:  "reminder_add",
@@ -241,7 +241,7 @@ var table = sync.OnceValue(func() []*Tool {
 				prop("reminders", array(reminderSchema(prop("inSeconds", integer("0: it is due"))).may(
 					prop("overdue", boolean("it is due and waits")),
 					prop("timeZone", str("of its calendar, where it is another")),
-					prop("lastRefusal", object(prop("reason", str("why the host did not take it")), prop("at", str(""))).may(prop("noAnswer", boolean("it did not answer"))))))),
+					prop("lastRefusal", object(prop("reason", str("why the host did not take it")), prop("at", str("")), prop("tries", integer("how many in a row were not taken"))).may(prop("noAnswer", boolean("it did not answer")), prop("nextTryAt", str(""))))))),
 				notes(),
 			).may(prop("timeZone", str("of all times here")), prop("matching", integer("how many have the text in them")), prop("waiting", str("why those that are due wait"))),
 		},
