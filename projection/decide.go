@@ -106,13 +106,21 @@ func (r *Reminder) slotAfter(now int64) int64 {
 	return next
 }
 
-// RetryAt is when a recurring reminder that was refused at that time is tried again without any other reason: one interval
-// later, or at its next day (SPEC 6.5).
-func (r *Reminder) RetryAt(refused int64) int64 {
-	if r.Details().Cron != "" {
-		return r.slotAfter(refused)
+// NextTry is when the reminder is tried again after its last try was not taken, if nothing suggests before that it may work now: after
+// a pause, or at its next slot (SPEC 6.5).
+func (r *Reminder) NextTry() int64 {
+	next := r.Attempt.NextTry()
+	if !r.Recurring() {
+		return next
 	}
-	return refused + r.EveryMs
+	slot := r.Attempt.At + r.EveryMs
+	if r.Details().Cron != "" {
+		slot = r.slotAfter(r.Attempt.At)
+	}
+	if slot > 0 {
+		next = min(next, slot)
+	}
+	return next
 }
 
 // nextSlot is the first of fireAt+every, fireAt+2*every ... that lies after now: missed slots are one (SPEC 6.4), and the

@@ -44,7 +44,7 @@ func (s *State) Acknowledged(eventID string, now int64) bool {
 func (s *State) applyPolled(b *journal.Ack, e journal.Event) {
 	if b.EventID == s.HeartbeatOccurrenceID() {
 		s.anchor(e)
-		s.countBeat(e)
+		s.countBeat(b, e)
 		return
 	}
 	if len(s.acked) >= mostAcked {

@@ -39,8 +39,12 @@ type snapshotHead struct {
 	Cleared     bool            `msgpack:"cl,omitempty"`
 	Active      string          `msgpack:"ah,omitempty"`
 	Beats       *Beats          `msgpack:"be,omitempty"`
-	Agent       string          `msgpack:"ag,omitempty"`
+	Agent       string          `msgpack:"ag,omitempty"` // of an older version, which knew one
 	Pane        string          `msgpack:"pn,omitempty"`
+	Beat        *Beat           `msgpack:"bt,omitempty"`
+	BeatSession string          `msgpack:"bs,omitempty"`
+	Agents      []Participant   `msgpack:"as,omitempty"`
+	Calls       []Done          `msgpack:"cs,omitempty"`
 	ToldOnce    map[string]bool `msgpack:"to,omitempty"` // of an older version, which did not say when
 	Acked       ordered[int64]  `msgpack:"ak,omitempty"`
 
@@ -69,12 +73,12 @@ func (r *snapshotReminder) kept() *Reminder {
 
 // EncodeMsgpack implements [msgpack.CustomEncoder].
 func (r *snapshotReminder) EncodeMsgpack(enc *msgpack.Encoder) error {
-	const fields = 17
+	const fields = 18
 	d := &r.Details
 	return errors.Join(enc.EncodeArrayLen(fields), enc.EncodeString(r.ID), enc.EncodeString(r.Message), enc.EncodeInt(r.CreatedAt),
 		enc.EncodeInt(r.FireAt), enc.EncodeInt(r.EveryMs), enc.EncodeBool(r.Fixed), enc.EncodeUint(r.Seq), enc.EncodeUint(r.Since),
 		enc.Encode(r.Attempt), enc.EncodeString(d.Title), enc.EncodeString(d.Severity), enc.EncodeString(d.URL),
-		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra))
+		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra), enc.EncodeString(r.Session))
 }
 
 // DecodeMsgpack implements [msgpack.CustomDecoder].
@@ -134,6 +138,8 @@ func (r *snapshotReminder) decodeField(dec *msgpack.Decoder, i int) (err error) 
 		d.Left, err = dec.DecodeInt()
 	case 16:
 		d.Extra, err = dec.DecodeBytes()
+	case 17:
+		r.Session, err = dec.DecodeString()
 	default:
 		err = dec.Skip()
 	}
@@ -148,7 +154,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
-		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane, Told: s.told, Tried: s.tried,
+		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Beat: &s.Beat, BeatSession: s.BeatSession, Agents: s.Agents, Calls: s.calls, Told: s.told, Tried: s.tried,
 	}}}
 	var weight int64
 	for _, r := range s.Reminders() {
@@ -196,9 +202,15 @@ func (s *State) takeHead(h *snapshotHead) {
 		IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra,
 		Standing: h.Standing, Cleared: h.Cleared, Active: h.Active,
 	}
-	s.AnchorMs, s.AnchorIndex, s.Agent, s.Pane = h.AnchorMs, h.AnchorIndex, h.Agent, h.Pane
+	s.AnchorMs, s.AnchorIndex, s.BeatSession, s.Agents, s.calls = h.AnchorMs, h.AnchorIndex, h.BeatSession, h.Agents, h.Calls
+	if h.Agent != "" {
+		s.Agents = []Participant{{Agent: h.Agent, Pane: h.Pane}}
+	}
 	if h.Beats != nil {
 		s.Beats = *h.Beats
+	}
+	if h.Beat != nil {
+		s.Beat = *h.Beat
 	}
 	maps.Copy(s.acked, h.Acked)
 	for message := range h.ToldOnce {

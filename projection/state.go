@@ -8,6 +8,7 @@ package projection
 
 import (
 	"maps"
+	"slices"
 	"sort"
 
 	"github.com/tidwall/btree"
@@ -42,81 +43,6 @@ func DefaultConfig() Config {
 	return Config{IntervalMs: 14400 * 1000, Mode: ModeMessage, Message: DefaultMessage}
 }
 
-// Outcome says how the last attempt to push a reminder went.
-type Outcome uint8
-
-// The outcomes. A Pending attempt whose server is gone was never answered, so it counts as NoAnswer at the next start.
-const (
-	Pending  Outcome = 1 // pushed (or about to be), no answer yet
-	Refused  Outcome = 2 // the host said no
-	NoAnswer Outcome = 3 // nobody knows: the same event id goes out again (SPEC 6.6)
-)
-
-// Attempt is the last push of a reminder's current occurrence, or for a message. It is never changed.
-type Attempt struct {
-	EventID string  `msgpack:"e"`
-	At      int64   `msgpack:"a"` // when it was pushed, or refused: Unix milliseconds
-	Sent    int     `msgpack:"s"` // how often this event id was pushed
-	Outcome Outcome `msgpack:"o"`
-	Code    int64   `msgpack:"c,omitempty"`
-	Reason  string  `msgpack:"r,omitempty"`
-
-	// While it is Pending, Reason is of the push before it: what came of that one, and when.
-	Before   Outcome `msgpack:"b,omitempty"`
-	BeforeAt int64   `msgpack:"t,omitempty"`
-}
-
-// Failed is the last push that was not taken: what came of it, when, and why. While the answer to one is awaited that is the one
-// before it; 0: there was none.
-func (a *Attempt) Failed() (how Outcome, at int64, reason string) {
-	switch {
-	case a == nil:
-		return 0, 0, ""
-	case a.Outcome == Pending:
-		return a.Before, a.BeforeAt, a.Reason
-	}
-	return a.Outcome, a.At, a.Reason
-}
-
-// same says whether both are the same push with the same outcome. What is known of the push before it is not in older snapshots.
-func (a *Attempt) same(o *Attempt) bool {
-	if a == nil || o == nil {
-		return a == o
-	}
-	x, y := *a, *o
-	for _, one := range []*Attempt{&x, &y} {
-		if one.Outcome == Pending {
-			one.Before, one.BeforeAt, one.Reason = 0, 0, ""
-		}
-	}
-	return x == y
-}
-
-// next is the push that follows a, the first one where that is nil.
-func (a *Attempt) next(eventID string, now int64) *Attempt {
-	sent := 1
-	if a != nil && a.EventID == eventID {
-		sent = a.Sent + 1
-	}
-	next := &Attempt{EventID: eventID, At: now, Sent: sent, Outcome: Pending}
-	next.Before, next.BeforeAt, next.Reason = a.Failed()
-	return next
-}
-
-// refused is what became of a, if it is that push that was refused.
-func (a *Attempt) refused(b *journal.Refuse, now int64) *Attempt {
-	if a == nil || a.EventID != b.EventID {
-		return a
-	}
-	refused := *a
-	refused.At, refused.Outcome, refused.Code, refused.Reason = now, Refused, b.Code, b.Reason
-	refused.Before, refused.BeforeAt = 0, 0
-	if b.NoAnswer {
-		refused.Outcome = NoAnswer
-	}
-	return &refused
-}
-
 // Reminder is one promise that is still open. Times are Unix milliseconds.
 type Reminder struct {
 	ID        string   `msgpack:"id"`
@@ -128,6 +54,7 @@ type Reminder struct {
 	Seq       uint64   `msgpack:"sq"`           // index of the event that added it: the order in the view
 	Since     uint64   `msgpack:"oc,omitempty"` // index of the event that began the current occurrence
 	Attempt   *Attempt `msgpack:"at,omitempty"`
+	Session   string   `msgpack:"se,omitempty"` // that set it: the first to be woken by it (SPEC 13.4)
 
 	details *journal.Details // nil for none, as of most: a reminder takes half the memory then; what it points to never changes
 }
@@ -173,13 +100,15 @@ type State struct {
 	AnchorMs    int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
 	AnchorIndex uint64 // of the event that set it
 	Beats       Beats
-	Agent       string // as whom the agent takes part in the mesh; empty: it does not
-	Pane        string // of its terminal, to be woken (SPEC 12.5)
-	Index       uint64 // of the last event applied
-	TimeMs      int64  // of the last event applied
+	Beat        Beat
+	BeatSession string        // that set the heartbeat
+	Agents      []Participant // that take part in the mesh, in the order of their check-ins
+	Index       uint64        // of the last event applied
+	TimeMs      int64         // of the last event applied
 
 	told      map[string]int64         // messages of the mesh that the host took, and when; until they are read
 	tried     map[string]*Attempt      // the last push of those that it did not take
+	calls     []Done                   // the last calls that may be made again, oldest first
 	acked     map[string]int64         // alerts about the files that were acknowledged, and until when
 	reminders map[string]*Reminder     // each is replaced, never changed, but for its Attempt: a view may be made of them meanwhile
 	byTime    *btree.BTreeG[*Reminder] // soonest first
@@ -255,10 +184,10 @@ func (s *State) HeartbeatDue() (int64, bool) {
 
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
+	return s.AnchorMs == o.AnchorMs && s.Beat.same(&o.Beat) && s.BeatSession == o.BeatSession && slices.Equal(s.Agents, o.Agents) && slices.Equal(s.calls, o.calls) && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
 		maps.EqualFunc(s.tried, o.tried, (*Attempt).same) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
-			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && a.Attempt.same(b.Attempt)
+			return a.Seq == b.Seq && a.Since == b.Since && a.Session == b.Session && a.Fixed == b.Fixed && a.Attempt.same(b.Attempt)
 		})
 }
 
@@ -270,6 +199,7 @@ func (s *State) Rewind(last uint64) { s.Index = last }
 func (s *State) Apply(e journal.Event) {
 	s.Index, s.TimeMs = e.Index, e.Time
 	s.since += weightOf(e.Body)
+	s.remember(e)
 	switch b := e.Body.(type) {
 	case *journal.Begin:
 		s.anchor(e)
@@ -287,13 +217,14 @@ func (s *State) Apply(e journal.Event) {
 		s.applyRefuse(b, e.Time)
 	case *journal.Drop:
 		s.anchor(e)
+		s.Beat.miss(b.Due, b.Reason)
 	case *journal.Clock:
 		s.applyClock(b)
 	case *journal.CheckIn:
-		s.Agent, s.Pane = b.Agent, b.Pane
+		s.checkIn(Participant{b.Agent, b.Pane, b.Session})
 	case *journal.Tell:
 		if !s.Told(b.Message) {
-			s.tried[b.Message] = s.tried[b.Message].next(b.EventID, e.Time)
+			s.tried[b.Message] = s.tried[b.Message].next(b.EventID, b.To, e.Time)
 		}
 	case *journal.Told:
 		s.told[b.Message] = e.Time
@@ -335,7 +266,10 @@ func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	override(&c.Cleared, b.Cleared)
 	override(&c.Active, b.Active)
 	if b.Command == CommandEvery || c.Cleared {
-		s.Beats = Beats{}
+		s.Beats, s.Beat = Beats{}, Beat{}
+	}
+	if b.Reanchor { // what fell due before is over
+		s.Beat.Attempt = nil
 	}
 	if b.ClearExtra {
 		c.Extra = nil
@@ -346,6 +280,9 @@ func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	if b.Reanchor {
 		s.anchor(e)
 	}
+	if b.Session != "" {
+		s.BeatSession = b.Session
+	}
 }
 
 func (s *State) applyAdd(b *journal.Add, index uint64) {
@@ -355,7 +292,7 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 		s.remove(b.ID)
 	}
 	r := &Reminder{
-		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs, Fixed: b.Fixed, Seq: seq, Since: index,
+		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs, Fixed: b.Fixed, Seq: seq, Since: index, Session: b.Session,
 	}
 	r.SetDetails(b.Details)
 	s.insert(r)
@@ -363,7 +300,8 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 
 func (s *State) applyFire(b *journal.Fire, e journal.Event) {
 	if b.ID == "" {
-		if !b.Manual && !b.Fallback {
+		s.Beat.fired(b, e.Time)
+		if !b.Manual && !b.Fallback && !b.Retry {
 			s.anchor(e)
 		}
 		return
@@ -372,7 +310,7 @@ func (s *State) applyFire(b *journal.Fire, e journal.Event) {
 	if !ok {
 		return
 	}
-	r.Attempt = r.Attempt.next(b.EventID, e.Time)
+	r.Attempt = r.Attempt.next(b.EventID, b.To, e.Time)
 }
 
 func (s *State) applyAck(b *journal.Ack, e journal.Event) {
@@ -381,7 +319,7 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 		return
 	}
 	if b.ID == "" {
-		s.countBeat(e)
+		s.countBeat(b, e)
 		return
 	}
 	r, ok := s.reminders[b.ID]
@@ -401,9 +339,13 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 	s.insert(&next)
 }
 
-func (s *State) countBeat(e journal.Event) {
+func (s *State) countBeat(b *journal.Ack, e journal.Event) {
 	s.Beats.Taken++
 	s.Beats.LastMs = e.Time
+	s.Beat.Missed, s.Beat.Since, s.Beat.Why = 0, 0, ""
+	if a := s.Beat.Attempt; b.By == journal.ByTool || a != nil && a.EventID == b.EventID {
+		s.Beat.Attempt = nil
+	}
 }
 
 func (s *State) applyRefuse(b *journal.Refuse, now int64) {
@@ -411,6 +353,8 @@ func (s *State) applyRefuse(b *journal.Refuse, now int64) {
 		r.Attempt = r.Attempt.refused(b, now)
 	} else if a := s.tried[b.Message]; a != nil {
 		s.tried[b.Message] = a.refused(b, now)
+	} else if b.ID == "" && b.Message == "" {
+		s.Beat.Attempt = s.Beat.Attempt.refused(b, now)
 	}
 }
 

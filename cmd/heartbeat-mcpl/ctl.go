@@ -19,11 +19,10 @@ import (
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
-	"heartbeat-mcpl/rpc/control"
+	"heartbeat-mcpl/rpc/attach"
 	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
-	"heartbeat-mcpl/rpc/wire"
 )
 
 // ctl is how a person reaches what the agent's tools reach: over the running server's socket, or on the journal itself when no
@@ -46,7 +45,7 @@ func newCtl() *cobra.Command {
 			"  heartbeat-mcpl ctl list",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("%q is no command of ctl; there are status, every, pause, resume, clear, configure, trigger, add, list, cancel and history", args[0])}
+				return usageError{fmt.Errorf("%q is no command of ctl; there are status, every, pause, resume, clear, configure, trigger, add, list, cancel, history and sessions", args[0])}
 			}
 			return nil
 		},
@@ -56,7 +55,7 @@ func newCtl() *cobra.Command {
 	cmd.PersistentFlags().BoolVar(&c.json, "json", false, "the answer as JSON")
 	cmd.AddCommand(c.newStatus(), c.newEvery(), c.newWord("pause", "Stop the heartbeat without clearing it"),
 		c.newWord("resume", "Let the heartbeat go on, from now"), c.newWord("clear", "Remove the heartbeat"),
-		c.newConfigure(), c.newTrigger(), c.newAdd(), c.newList(), c.newCancel(), c.newHistory())
+		c.newConfigure(), c.newTrigger(), c.newAdd(), c.newList(), c.newCancel(), c.newHistory(), c.newSessions())
 	return cmd
 }
 
@@ -279,15 +278,19 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 	if err := c.check(); err != nil {
 		return tools.Reply{}, err
 	}
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return tools.Reply{}, err
+	}
 	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		answer, err := control.Call(c.journalDir, tool, arguments)
+		answer, err := attach.Ask(c.journalDir, tool, raw)
 		if err == nil {
 			return answer, nil
 		}
-		if !errors.Is(err, control.ErrNoServer) {
+		if !errors.Is(err, attach.ErrNoServer) {
 			return tools.Reply{}, err
 		}
-		r, err := c.alone(tool, arguments)
+		r, err := c.alone(tool, raw)
 		if held := new(journal.HeldError); errors.As(err, &held) {
 			if time.Now().Before(deadline) {
 				continue // a server that is just starting, or ending
@@ -299,11 +302,7 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 }
 
 // alone answers on the journal itself: an engine without a host, for one call.
-func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) {
-	raw, err := json.Marshal(arguments)
-	if err != nil {
-		return tools.Reply{}, err
-	}
+func (c *ctl) alone(tool string, raw json.RawMessage) (tools.Reply, error) {
 	log := slog.New(newLogHandler(os.Stderr))
 	zone := c.agentsZone(log)
 	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log)}
@@ -320,17 +319,19 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 			return r, nil
 		}
 	}
-	e := engine.New(o)
-	e.Attach(nobody{})
+	e, err := engine.Open(o)
+	if err != nil {
+		return tools.Reply{}, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx, func() string { return "ctl" }) }()
 	got := make(chan tools.Reply, 1)
-	e.CallBy(journal.ByCLI, tool, raw, func(r tools.Reply) { got <- r }) // false: ended says why
+	e.Call(nil, engine.Call{By: journal.ByCLI, Tool: tool, Arguments: raw}, func(r tools.Reply) { got <- r }) // false: ended says why
 	var r tools.Reply
 	select {
-	case err := <-ended: // before it answered: another process holds the journal
+	case err := <-ended: // before it answered
 		return tools.Reply{}, err
 	case r = <-got:
 	}
@@ -366,17 +367,6 @@ func missing(path string) bool {
 	_, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist)
 }
-
-// nobody is the host where no server runs.
-type nobody struct{}
-
-func (nobody) Call(string, any, time.Duration, func(wire.Answer)) error {
-	return errors.New("no server runs")
-}
-
-func (nobody) Backlog() int64 { return 0 }
-
-func (nobody) Reads() uint64 { return 0 }
 
 // watch shows the status anew each second.
 func (c *ctl) watch(ctx context.Context, out *os.File) error {

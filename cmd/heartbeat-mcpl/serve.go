@@ -24,12 +24,21 @@ func serve(ctx context.Context, heeded <-chan struct{}, s settings) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	zone := s.zone(log)
-	mesh, err := s.openMesh(log)
+	o, err := s.serving(log)
 	if err != nil {
 		return err
 	}
-	err = rpc.Serve(ctx, after{heeded, in}, out, rpc.Options{
+	if err := rpc.Serve(ctx, after{heeded, in}, out, o); err != nil {
+		return fmt.Errorf("end: %w", err)
+	}
+	return nil
+}
+
+// serving are the options of a process that serves.
+func (s *settings) serving(log *slog.Logger) (rpc.Options, error) {
+	zone := s.zone(log)
+	mesh, err := s.mesher(log)
+	return rpc.Options{
 		Version: version(),
 		Log:     log,
 		Mesh:    mesh,
@@ -47,11 +56,7 @@ func serve(ctx context.Context, heeded <-chan struct{}, s settings) error {
 				Keep:    s.keeping(log),
 			},
 		},
-	})
-	if err != nil {
-		return fmt.Errorf("end: %w", err)
-	}
-	return nil
+	}, err
 }
 
 // after hands on what is read once a channel is closed.

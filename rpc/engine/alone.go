@@ -11,11 +11,7 @@ import (
 
 // FilesChanged has the loop look at the views now: somebody has changed one.
 func (e *Engine) FilesChanged() {
-	e.do(func() {
-		if e.store != nil {
-			e.takeInEdits()
-		}
-	})
+	e.do(func() { e.takeInEdits() })
 }
 
 // Look answers a tool that only reads out of a state, without opening anything. False: the tool does more.
@@ -25,7 +21,7 @@ func Look(o Options, state *projection.State, tool string, arguments json.RawMes
 		return tools.Reply{}, false
 	}
 	o.Wall = time.Now
-	return (&Engine{o: o, due: newDueQueue(0), peeked: state}).read(t, arguments), true
+	return (&Engine{o: o, due: newDueQueue(0), shown: state}).read(t, arguments), true
 }
 
 // read answers a tool that only reads out of the state that was peeked at.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,8 +15,8 @@ import (
 	"heartbeat-mcpl/rpc/wire"
 )
 
-// verdict is what an answer to a push means.
-type verdict struct {
+// outcome is what an answer to a push means.
+type outcome struct {
 	taken       bool
 	inferenceID string
 	noAnswer    bool
@@ -23,13 +24,13 @@ type verdict struct {
 	reason      string
 }
 
-// judge reads an answer: whatever is neither an error nor accepted: false means taken (SPEC 6.5).
-func judge(a wire.Answer) verdict {
+// outcomeOf reads an answer: whatever is neither an error nor accepted: false means taken (SPEC 6.5).
+func outcomeOf(a wire.Answer) outcome {
 	if a.NoAnswer {
-		return verdict{noAnswer: true, reason: fmt.Sprintf("no answer within %.0f s", answerLimit.Seconds())}
+		return outcome{noAnswer: true, reason: fmt.Sprintf("no answer within %.0f s", answerLimit.Seconds())}
 	}
 	if a.Err != nil {
-		return verdict{code: a.Err.Code, reason: orUnknown(a.Err.Message)}
+		return outcome{code: a.Err.Code, reason: orUnknown(a.Err.Message)}
 	}
 	var result struct {
 		Accepted    *bool           `json:"accepted"`
@@ -37,9 +38,9 @@ func judge(a wire.Answer) verdict {
 		Reason      json.RawMessage `json:"reason"`
 	}
 	if json.Unmarshal(a.Result, &result) == nil && result.Accepted != nil && !*result.Accepted {
-		return verdict{reason: orUnknown(textOf(result.Reason))}
+		return outcome{reason: orUnknown(textOf(result.Reason))}
 	}
-	return verdict{taken: true, inferenceID: textOf(result.InferenceID)}
+	return outcome{taken: true, inferenceID: textOf(result.InferenceID)}
 }
 
 func orUnknown(reason string) string {
@@ -67,8 +68,8 @@ func textOf(raw json.RawMessage) string {
 
 // duplicate says whether the host refused a push because it had it already: only what was sent before under the same event id can
 // be that (SPEC 6.6). last is the last attempt as the state has it, nil for none.
-func (v verdict) duplicate(f *flight, last *projection.Attempt) bool {
-	return last != nil && last.EventID == f.eventID && last.Sent > 1 && v.code == 0 && strings.Contains(strings.ToLower(v.reason), "duplicate")
+func (v outcome) duplicate(o Offer, last *projection.Attempt) bool {
+	return last != nil && last.EventID == o.EventID && last.Sent > 1 && v.code == 0 && strings.Contains(strings.ToLower(v.reason), "duplicate")
 }
 
 // emptyContent are the words of a host that does not take a push without content.
@@ -77,83 +78,137 @@ var emptyContent = sync.OnceValue(func() *regexp.Regexp {
 })
 
 // empty says whether the host refused a silent heartbeat because it has no text (SPEC 7.2).
-func (v verdict) empty() bool {
+func (v outcome) empty() bool {
 	return v.code == jsonrpc2.CodeInvalidParams || v.code == 0 && emptyContent().MatchString(v.reason)
 }
 
-// answered takes in what came of a push.
-func (e *Engine) answered(f *flight, a wire.Answer) {
-	if e.store == nil {
-		return
-	}
-	flying := e.flights[f.eventID] == f
+// outcome takes in what came of an offer: the one place for wakes of all kinds.
+func (e *Engine) outcome(s *Session, o Offer, a wire.Answer) {
+	flying := e.land(o)
+	last := e.attempt(o)
 	if !flying && !a.Late {
-		return // a late answer to an earlier push of the same event settled it
+		if a.NoAnswer || last == nil || last.EventID != o.EventID || last.Outcome == projection.Refused {
+			return // it was settled: by a late answer to an earlier offer of the same event, or otherwise
+		}
+		a.Late = true // nobody waited for it any more
 	}
-	v := judge(a)
-	if flying {
-		delete(e.flights, f.eventID)
-	}
+	v := outcomeOf(a)
 	if v.taken && v.inferenceID != "" {
-		e.turnBegan(v.inferenceID, false)
+		s.turnBegan(v.inferenceID, false)
 	}
-	switch {
-	case f.letter.ID != "":
-		e.letterAnswered(f, v, a.Late)
-	case f.id == "":
-		e.beatAnswered(f, v, a.Late)
-	default:
-		e.reminderAnswered(f, v, a.Late)
+	duplicate := v.duplicate(o, last)
+	if !v.taken && !duplicate && a.Late {
+		if _, again := e.flights[o.EventID]; again {
+			return // the same event is out again: its answer decides
+		}
+	}
+	if v.taken || duplicate {
+		e.taken(s, o, v, a.Late, duplicate)
+	} else {
+		e.notTaken(s, o, v, a.Late)
+	}
+	if o.Reminder != "" {
 		e.logWaiting()
 	}
 }
 
-func (e *Engine) reminderAnswered(f *flight, v verdict, late bool) {
-	r, open := e.state().Reminder(f.id)
-	current := open && r.Attempt != nil && r.Attempt.EventID == f.eventID
-	duplicate := open && v.duplicate(f, r.Attempt)
-	if v.taken || duplicate {
-		ack := &journal.Ack{ID: f.id, EventID: f.eventID}
-		if current {
+// attempt is the last try to deliver what an offer carries; nil: there was none, or it is over.
+func (e *Engine) attempt(o Offer) *projection.Attempt {
+	switch {
+	case o.Message != nil:
+		return e.state().Tried(o.Message.ID)
+	case o.Reminder == "":
+		return e.state().Beat.Attempt
+	}
+	if r, open := e.state().Reminder(o.Reminder); open {
+		return r.Attempt
+	}
+	return nil
+}
+
+// taken records that a host took a wake.
+func (e *Engine) taken(s *Session, o Offer, v outcome, late, duplicate bool) {
+	if f := e.flights[o.EventID]; f != nil {
+		e.land(f.Offer) // a later offer under the same id is settled, too
+	}
+	delete(e.tried, keyOf(o))
+	switch {
+	case o.Message != nil:
+		e.messageTaken(o.Message, journal.Told{EventID: o.EventID, InferenceID: v.inferenceID, PushedAt: o.Due, Late: late, Duplicate: duplicate, To: s.name})
+	case o.Reminder == "":
+		if o.Silent {
+			s.refusedSilent = false
+		}
+		e.record(&journal.Ack{EventID: o.EventID, InferenceID: v.inferenceID, Late: late, To: s.name})
+	default:
+		ack := &journal.Ack{ID: o.Reminder, EventID: o.EventID}
+		if r, open := e.state().Reminder(o.Reminder); open && r.Attempt != nil && r.Attempt.EventID == o.EventID {
 			ack = r.Ack(e.now())
-			delete(e.flights, f.eventID)
 		}
-		ack.InferenceID, ack.Late, ack.Duplicate = v.inferenceID, late, duplicate
+		ack.InferenceID, ack.Late, ack.Duplicate, ack.To = v.inferenceID, late, duplicate, s.name
 		e.record(ack)
-		return
 	}
-	if _, again := e.flights[f.eventID]; late && again {
-		return // the same event is out again: its answer decides
-	}
-	e.notTaken(f, "the push of reminder "+f.id, v)
 }
 
-// notTaken logs and records that the host refused a push, or did not answer it.
-func (e *Engine) notTaken(f *flight, what string, v verdict) {
-	e.o.Log.Info("the host did not take "+what+": "+v.reason, "event", f.eventID, "code", v.code)
-	e.record(&journal.Refuse{ID: f.id, Message: f.letter.ID, EventID: f.eventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer})
+// keyOf is the key of what an offer carries.
+func keyOf(o Offer) string {
+	switch {
+	case o.Message != nil:
+		return messageKey + o.Message.ID
+	case o.Reminder != "":
+		return o.Reminder
+	}
+	return heartbeatKey
 }
 
-// beatAnswered takes in what came of a heartbeat. One that was refused or not answered is not tried again (SPEC 6.6), but
-// for a silent one that was refused as empty: it goes out with its text at once (SPEC 7.2).
-func (e *Engine) beatAnswered(f *flight, v verdict, late bool) {
-	if v.taken {
-		if f.silent {
-			e.beat.refusedSilent = false
-		}
-		e.record(&journal.Ack{EventID: f.eventID, InferenceID: v.inferenceID, Late: late})
+// notTaken records that a host refused a wake, or did not answer. Another session may take it, if one can (SPEC 13.4).
+func (e *Engine) notTaken(s *Session, o Offer, v outcome, late bool) {
+	what, message := "the heartbeat", ""
+	switch {
+	case o.Message != nil:
+		what, message = "message "+o.Message.ID, o.Message.ID
+	case o.Reminder != "":
+		what = "the push of reminder " + o.Reminder
+	}
+	e.o.Log.Info("the host did not take "+what+": "+v.reason, "event", o.EventID, "code", v.code)
+	e.record(&journal.Refuse{ID: o.Reminder, Message: message, EventID: o.EventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer, To: s.name})
+	if o.Reminder == "" && o.Message == nil && e.speaksUp(s, o, v, late) || o.Manual {
 		return
 	}
-	e.notTaken(f, "the heartbeat", v)
-	if !f.silent || late || v.noAnswer || !v.empty() {
+	key := keyOf(o)
+	w, open := e.wake(key)
+	if !open || w.attempt == nil || w.attempt.EventID != o.EventID {
+		return // it is over, or another try is under way
+	}
+	if e.tried[key] == nil {
+		e.tried[key] = map[*Session]bool{}
+	}
+	e.tried[key][s] = true
+	if next, later := e.route(key, w.owner, w.attempt); next == nil && !later {
+		e.endRound(key)
 		return
 	}
-	e.beat.refusedSilent = true
-	if !e.beat.warned {
-		e.beat.warned = true
+	e.schedule(key)
+}
+
+// speaksUp sends a silent heartbeat that was refused as empty again, with its text, at once (SPEC 7.2). False: it was no such one.
+func (e *Engine) speaksUp(s *Session, o Offer, v outcome, late bool) bool {
+	if !o.Silent || late || v.noAnswer || !v.empty() {
+		return false
+	}
+	s.refusedSilent = true
+	if !s.warnedSilent {
+		s.warnedSilent = true
 		e.o.Log.Warn("the host refused a silent heartbeat (" + v.reason + "): each tick tries silent first and goes out with its text where it is refused. Use deliveryMode \"message\" with a host that does not know silent heartbeats.")
 	}
-	if e.policy.Blocked() == "" {
-		e.sendBeat(&flight{eventID: "evt_" + e.o.NewID(), manual: f.manual, due: f.due}, e.now(), true)
+	if s.policy.Blocked() != "" {
+		return false
 	}
+	e.offerBeat(s, Offer{EventID: "evt_" + e.o.NewID(), Manual: o.Manual, Due: o.Due}, journal.Fire{Fallback: true}, e.now())
+	return true
+}
+
+// refusedSilent says whether a host refused its last silent heartbeat as empty.
+func (e *Engine) refusedSilent() bool {
+	return slices.ContainsFunc(e.sessions, func(s *Session) bool { return s.refusedSilent })
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/projection/rawjson"
-	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/command"
 	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
@@ -60,33 +58,72 @@ var toolCalls = map[string]toolCall{
 	"poll_feeds":           {shows: shows{true, true}, call: (*Engine).pollFeeds},
 }
 
-// Call runs a tool; answer is called once its events are on disk, or could not be put there. The tool's name must be one of
-// package tools, and none of the mesh's. False: the engine has ended, answer is never called.
-func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
-	return e.CallBy(journal.ByTool, tool, arguments, answer)
+// Call is one call of a tool.
+type Call struct {
+	By        journal.Source
+	Tool      string // one of package tools
+	Arguments json.RawMessage
+	Key       string // tells it from all others over a take-over (SPEC 13.2); empty: it does not come again
 }
 
-// CallBy is [Engine.Call] for somebody else than the agent.
-func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
-	t := toolCalls[tool]
-	if by == journal.ByTool && t.reads {
-		if r, done := e.readBeside(tool, t, arguments); done {
+// Call runs a tool for a session, nil for a command; answer is called once its events are on disk, or could not be put there. False:
+// the engine has ended, answer is never called.
+func (e *Engine) Call(s *Session, c Call, answer func(tools.Reply)) bool {
+	t, ours := toolCalls[c.Tool]
+	if !ours {
+		return e.callMesh(s, c, answer)
+	}
+	if c.Tool == "get_proactive_events" && e.mesh != nil && s != nil {
+		go func() { // what waits must be known first
+			e.mesh.Refresh(s.name)
+			e.hand(s, t, c, answer)
+		}()
+		return true
+	}
+	if c.By == journal.ByTool && t.reads {
+		if r, done := e.readBeside(s, t, c.Arguments); done {
 			answer(r)
 			return true
 		}
 	}
-	call := func() reply { return t.call(e, arguments) }
-	if t.parse != nil {
-		call = t.parse(e, arguments)
+	return e.hand(s, t, c, answer)
+}
+
+// callMesh runs one of the mesh's tools, beside the loop.
+func (e *Engine) callMesh(s *Session, c Call, answer func(tools.Reply)) bool {
+	if e.mesh == nil || s == nil {
+		answer(tools.Reply{IsError: true, Text: c.Tool + " is not served here: it is the agent's own; heartbeat-mcpl mesh shows who is here"})
+		return true
 	}
 	return e.do(func() {
-		e.by = by
+		e.speaks(s)
+		name := s.name
+		go func() { answer(e.mesh.Call(name, c.Key, c.Tool, c.Arguments)) }()
+	})
+}
+
+// speaks notes that a session called.
+func (e *Engine) speaks(s *Session) {
+	if s != nil {
+		e.spoken++
+		s.turn, s.called = e.spoken, e.now()
+	}
+}
+
+// hand has the loop make a call.
+func (e *Engine) hand(s *Session, t toolCall, c Call, answer func(tools.Reply)) bool {
+	call := func() reply { return t.call(e, c.Arguments) }
+	if t.parse != nil {
+		call = t.parse(e, c.Arguments)
+	}
+	return e.do(func() {
+		e.speaks(s)
+		e.call = caller{by: c.By, session: s, key: c.Key}
+		defer func() { e.call = caller{} }()
 		if t.read != nil {
-			t.read(e, arguments, func(r reply) { answer(finish(r, append(r.notes, e.readNotes(t.shows)...), nil, true)) })
-			return
-		}
-		if e.store == nil {
-			answer(e.standby(tool, arguments, t))
+			t.read(e, c.Arguments, func(r reply) {
+				answer(finish(r, append(r.notes, e.store.Notes(t.shows.config, t.shows.reminders)...), nil, true))
+			})
 			return
 		}
 		if e.mustLook() {
@@ -95,7 +132,7 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 			}
 			e.lookAtFiles()
 		}
-		r := call()
+		r := e.once(c, call)
 		if r.document != nil {
 			e.then(func(saved error) {
 				if r.beside == nil {
@@ -116,19 +153,18 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 
 // readBeside answers a tool that only reads, on the caller's goroutine. False: the loop is at work, has been handed something that
 // comes first, or must wait for a writing of the views, whose end it alone takes in.
-func (e *Engine) readBeside(tool string, t toolCall, arguments json.RawMessage) (answer tools.Reply, done bool) {
+func (e *Engine) readBeside(s *Session, t toolCall, arguments json.RawMessage) (answer tools.Reply, done bool) {
 	if !e.working.TryLock() {
 		return tools.Reply{}, false
 	}
 	defer e.working.Unlock()
-	if e.store == nil || e.handed.Load() > 0 {
+	if e.handed.Load() > 0 {
 		return tools.Reply{}, false
 	}
-	e.by = journal.ByTool
-	look, now := e.mustLook(), e.now()
-	if !look && e.told.is(tool, arguments, now) {
-		return e.told.reply, true
-	}
+	e.speaks(s)
+	e.call = caller{by: journal.ByTool, session: s}
+	defer func() { e.call = caller{} }()
+	look := e.mustLook()
 	if look && e.store.EditedMeanwhile() {
 		return tools.Reply{}, false
 	}
@@ -140,54 +176,12 @@ func (e *Engine) readBeside(tool string, t toolCall, arguments json.RawMessage) 
 		e.do(func() {}) // the loop does not know yet that there are views to write, and maybe other times to wake at
 	}
 	r := t.call(e, arguments)
-	e.told = told{tool, arguments, now, finish(r, e.notes(t, r), saved, e.store.Journalled())}
-	return e.told.reply, true
-}
-
-// told is the last reply that was given beside the loop. The same call gets it again while nothing can have changed: in the same
-// read from the host, before the next turn of the loop, within one millisecond.
-type told struct {
-	tool      string
-	arguments json.RawMessage
-	at        int64
-	reply     tools.Reply
-}
-
-func (t *told) is(tool string, arguments json.RawMessage, now int64) bool {
-	return t.at == now && t.tool == tool && bytes.Equal(t.arguments, arguments)
+	return finish(r, e.notes(t, r), saved, e.store.Journalled()), true
 }
 
 // notes are all the sentences that go below a reply.
 func (e *Engine) notes(t toolCall, r reply) []string {
 	return append(slices.Clone(r.notes), e.store.Notes(t.shows.config, t.shows.reminders)...)
-}
-
-// readNotes are what a reply that was read from the journal must say.
-func (e *Engine) readNotes(s shows) []string {
-	if e.store == nil {
-		return []string{e.standing()}
-	}
-	return e.store.Notes(s.config, s.reminders)
-}
-
-// Standing is why this server changes nothing now: another one holds the journal (SPEC 1.5); empty while none does. It waits for the loop.
-func (e *Engine) Standing() string {
-	var why string
-	if !e.await(func(done func()) {
-		if e.held != nil {
-			why = e.standing()
-		}
-		done()
-	}) {
-		return ""
-	}
-	return why
-}
-
-// standing says who holds the journal.
-func (e *Engine) standing() string {
-	return fmt.Sprintf("Another heartbeat-mcpl (process %d) holds the journal %s: this server changes nothing, and takes over within a second of that one's end.",
-		e.held.PID, e.o.Store.Journal)
 }
 
 // finish says beside the reply what the files make it say, and whether what changed is saved (SPEC 3.6, 3.7).
@@ -208,22 +202,6 @@ func finish(r reply, notes []string, saved error, journalled bool) tools.Reply {
 		reply.Structured = r.data.PutTexts("notes", notes).JSON()
 	}
 	return reply
-}
-
-// standby answers while another server holds the journal: what only reads is answered from the files, nothing is
-// changed (SPEC 1.5).
-func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) tools.Reply {
-	holder := e.standing()
-	spec := tools.Find(tool)
-	if spec == nil || !spec.ReadOnly {
-		return tools.Reply{Text: holder + " Call again then, or end the other server.", IsError: true}
-	}
-	state, err := recovery.Peek(e.o.Store.Journal)
-	if err != nil {
-		return tools.Reply{Text: fmt.Sprintf("%s Its journal cannot be read (%v).", holder, err), IsError: true}
-	}
-	reader := &Engine{o: e.o, policy: e.policy, held: e.held, due: newDueQueue(0), peeked: state}
-	return reader.read(t, arguments, holder)
 }
 
 func (e *Engine) status(arguments json.RawMessage) reply {
@@ -249,15 +227,19 @@ func (e *Engine) configure(arguments json.RawMessage) reply {
 
 // change brings the settings to what is asked for, and says so.
 func (e *Engine) change(change projection.Change, notes []string) reply {
-	event := e.state().Configure(e.by, change)
+	event := e.state().Configure(e.call.by, change)
 	said := "No changes. "
 	if event != nil {
 		said = "Updated. "
 		e.record(event)
 	}
+	return e.configured(said, event != nil, notes)
+}
+
+func (e *Engine) configured(said string, changed bool, notes []string) reply {
 	r := e.statusReply(said, notes)
-	r.data = r.data.Put("changed", event != nil)
-	r.changed, r.saves = event != nil, true
+	r.data = r.data.Put("changed", changed)
+	r.changed, r.saves = changed, true
 	return r
 }
 
@@ -304,16 +286,46 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	if e.o.Offline != "" {
 		return reply{isError: true, text: "The heartbeat was not sent: " + e.o.Offline + "."}
 	}
-	if blocked := e.policy.Blocked(); blocked != "" {
-		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.policy.Remedy()}
+	if blocked := e.blocked(); blocked != "" {
+		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.remedy()}
 	}
-	if waiting := e.host.Backlog(); waiting >= mostUnread {
+	if waiting := e.unread(); waiting >= mostUnread {
 		return reply{isError: true, text: fmt.Sprintf("The heartbeat was not sent: the host has not read what this server wrote (%d bytes wait). Try again when it reads.", waiting)}
 	}
 	e.fireBeat(e.now(), e.now(), true)
 	r := e.statusReply("Heartbeat fired. ", notes)
 	r.data = r.data.Put("fired", true)
 	r.changed = true
+	return r
+}
+
+// once makes a call, unless it is one that was done before and could not be answered: that is answered from what it did.
+func (e *Engine) once(c Call, call func() reply) reply {
+	done, was := projection.Done{}, false
+	if c.Key != "" {
+		done, was = e.state().Done(c.Key)
+	}
+	if !was {
+		return call()
+	}
+	e.o.Log.Info("a call that was done before its process ended is answered", "tool", c.Tool)
+	r := reply{changed: true, saves: true}
+	switch done.Kind {
+	case journal.KindAdd:
+		if reminder, open := e.state().Reminder(done.ID); open {
+			return e.reminderSet(reminder, nil)
+		}
+		r.text, r.data = "Reminder "+done.ID+" was set, and is over by now.", rawjson.Object{}.PutText("id", done.ID)
+	case journal.KindCancel:
+		return e.cancelled(done.ID, nil)
+	case journal.KindFire:
+		r = e.statusReply("Heartbeat fired. ", nil)
+		r.data = r.data.Put("fired", true)
+	case journal.KindAck:
+		return reply{document: ackReply{OK: true, Acked: done.Count, Unknown: []string{}}, changed: true}
+	default:
+		return e.configured("Updated. ", true, nil)
+	}
 	return r
 }
 
@@ -328,7 +340,7 @@ func (e *Engine) parseAdd(arguments json.RawMessage) func() reply {
 func (e *Engine) addReminder(args tools.AddArgs, notes []string) reply {
 	now := e.now()
 	event := &journal.Add{
-		By: e.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
+		By: e.call.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
 		Details: journal.Details{Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Zone: args.Zone, Left: args.Count},
 	}
 	if args.Until != nil {
@@ -354,9 +366,15 @@ func (e *Engine) addReminder(args tools.AddArgs, notes []string) reply {
 		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: it would first come at %s, which is after until", text.Agent(event.FireAt, e.o.Zone)))
 	}
 	e.record(event)
-	e.retryRefused()
+	e.retry()
 	e.logWaiting()
 	r, _ := e.state().Reminder(event.ID)
+	return e.reminderSet(r, notes)
+}
+
+// reminderSet is the reply to reminder_add.
+func (e *Engine) reminderSet(r *projection.Reminder, notes []string) reply {
+	now := e.now()
 	return reply{
 		text: text.ReminderSet(r, now, e.o.Zone), data: reminderData(r).PutJSON("inSeconds", projection.Length(max(0, r.FireAt-now)).AppendJSON),
 		notes: append(notes, e.unpushable()...), changed: true, saves: true,
@@ -399,15 +417,15 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 		if len(entries) == args.Limit || said.Len() > mostListed {
 			return false
 		}
-		said.WriteString("\n" + text.ReminderLine(r, now, e.o.Zone))
-		entries, last = append(entries, reminderData(r).Put("overdue", r.FireAt <= now).Put("lastRefusal", refusalData(r))), r
+		said.WriteString("\n" + text.ReminderLine(r, now, e.due.when(r.ID), e.o.Zone))
+		entries, last = append(entries, reminderData(r).Put("overdue", r.FireAt <= now).Put("lastRefusal", e.refusalData(r))), r
 		return true
 	})
 	more := state.Behind(last)
 	if more > 0 {
 		fmt.Fprintf(&said, "\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
 	}
-	why := e.waiting(now)
+	why := e.whyWaiting(now)
 	if why != "" {
 		said.WriteString("\n" + why)
 	}
@@ -419,8 +437,8 @@ func listData(count, more int, entries []rawjson.Object, waiting string) rawjson
 	return data.Put("reminders", append([]rawjson.Object{}, entries...)).PutTextOrNull("waiting", waiting)
 }
 
-// waiting is why due reminders wait, empty where none does.
-func (e *Engine) waiting(now int64) string {
+// whyWaiting is why due reminders wait, empty where none does.
+func (e *Engine) whyWaiting(now int64) string {
 	overdue := false
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		overdue = r.FireAt <= now
@@ -432,10 +450,10 @@ func (e *Engine) waiting(now int64) string {
 		return ""
 	case blocked != "":
 		return "Reminders that are due wait: " + blocked + "."
-	case e.busy():
+	case e.allBusy():
 		return "Reminders that are due wait until the turn that runs has ended."
-	case len(e.refused) > 0:
-		return "A reminder that the host did not take is tried again at the host's next policy update, the next reminder_add or reminder_cancel, or a restart; a recurring one also one interval later."
+	case len(e.waiting) > 0:
+		return "A reminder that the host did not take is tried again by itself, after a pause that grows up to an hour, and at once at the host's next policy update, the next reminder_add or reminder_cancel, or a restart."
 	}
 	return ""
 }
@@ -445,14 +463,14 @@ func (e *Engine) unpushable() []string {
 	if e.o.Offline != "" {
 		return []string{"No reminder is sent now: " + e.o.Offline + "."}
 	}
-	if e.policy.Pushable() {
+	if slices.ContainsFunc(e.sessions, func(s *Session) bool { return s.policy.Pushable() }) {
 		return nil
 	}
 	polled := " Reminders are kept until then."
 	if e.pollable() {
 		polled = " Until then a host can poll them with get_proactive_events."
 	}
-	return []string{"No reminder will be pushed on this connection: " + e.policy.Blocked() + ". " + e.policy.Remedy() + polled}
+	return []string{"No reminder will be pushed on this connection: " + e.blocked() + ". " + e.remedy() + polled}
 }
 
 func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
@@ -463,9 +481,14 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 	if _, ok := e.state().Reminder(id); !ok {
 		return reply{isError: true, text: "There is no reminder " + text.Quote(id) + "." + e.nearest(id) + " Call reminder_list to see the ids."}
 	}
-	e.record(&journal.Cancel{By: e.by, ID: id})
-	e.retryRefused()
+	e.record(&journal.Cancel{By: e.call.by, ID: id})
+	e.retry()
 	e.logWaiting()
+	return e.cancelled(id, notes)
+}
+
+// cancelled is the reply to reminder_cancel.
+func (e *Engine) cancelled(id string, notes []string) reply {
 	remaining := e.state().Len()
 	return reply{
 		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", text.OneLine(id), remaining),
@@ -490,15 +513,27 @@ func (e *Engine) nearest(id string) string {
 	return " The nearest: " + strings.Join(near, ", ") + "."
 }
 
-// blocked is why no wake can be sent, empty while one can.
-func (e *Engine) blocked() string {
-	if e.held != nil {
-		return fmt.Sprintf("another server holds the journal: process %d", e.held.PID)
+// remedy is what has to happen so that wakes can be sent, as far as the caller's host, or else the one that called last, can see to it.
+func (e *Engine) remedy() string {
+	s := e.call.session
+	if all := e.bySpoken(); s == nil && len(all) > 0 {
+		s = all[0]
 	}
-	if e.o.Offline != "" {
-		return e.o.Offline
+	if s == nil {
+		return "Open a session on a host that speaks MCPL."
 	}
-	return e.policy.Blocked()
+	return s.policy.Remedy()
+}
+
+// unread is how many bytes wait for the session that reads best, of those that let wakes through.
+func (e *Engine) unread() int64 {
+	least := int64(-1)
+	for _, s := range e.sessions {
+		if n := s.host.Backlog(); s.policy.Blocked() == "" && (least < 0 || n < least) {
+			least = n
+		}
+	}
+	return least
 }
 
 // statusReply says where the heartbeat stands, in words behind others and as data.
@@ -507,9 +542,9 @@ func (e *Engine) statusReply(before string, notes []string) reply {
 	next, active := e.nextBeat()
 	s := text.Status{
 		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.blocked(),
-		Beats: e.state().Beats, Zone: e.o.Zone,
+		Beats: e.state().Beats, NotTaken: e.notTakenYet(e.now()), Zone: e.o.Zone,
 	}
-	if c.Mode == projection.ModeSilent && e.beat.refusedSilent {
+	if c.Mode == projection.ModeSilent && e.refusedSilent() {
 		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
 	}
 	return reply{text: before + s.String(), data: statusData(s, active), notes: notes}
@@ -532,7 +567,7 @@ func statusData(s text.Status, active bool) rawjson.Object {
 	return rawjson.Object{}.PutText("status", status).PutText("deliveryMode", s.Config.Mode).
 		PutJSON("intervalSeconds", projection.Length(s.Config.IntervalMs).AppendJSON).PutJSON("nextInSeconds", nextIn).PutJSON("nextAt", nextAt).
 		PutTextOrNull("activeHours", s.Config.Active).PutText("message", s.Config.Message).Put("reminders", s.Reminders).
-		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).
+		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).PutTextOrNull("notTaken", s.NotTaken).
 		Put("taken", s.Beats.Taken).PutJSON("lastTakenAt", projection.Instant(s.Beats.LastMs).AppendJSON)
 }
 
@@ -553,11 +588,16 @@ func reminderData(r *projection.Reminder) rawjson.Object {
 		PutJSON("until", projection.Instant(d.Until).AppendJSON).Put("remaining", left)
 }
 
-func refusalData(r *projection.Reminder) any {
-	if how, at, reason := r.Attempt.Failed(); how != 0 {
-		return rawjson.Object{}.PutText("reason", reason).Put("at", projection.Moment(at))
+func (e *Engine) refusalData(r *projection.Reminder) any {
+	how, at, reason := r.Attempt.LastFailure()
+	if how == 0 {
+		return nil
 	}
-	return nil
+	data := rawjson.Object{}.PutText("reason", reason).Put("at", projection.Moment(at)).Put("tries", r.Attempt.Failed)
+	if next := e.due.when(r.ID); next > e.now() {
+		return data.Put("nextTryAt", projection.Moment(next))
+	}
+	return data.Put("nextTryAt", nil)
 }
 
 // randomID is 12 random characters, lower-case letters and digits.

@@ -2,15 +2,15 @@ package engine
 
 import "container/heap"
 
-// dueQueue holds when each reminder is to be pushed next, soonest first: O(log n) to set and to remove, with one entry
-// a reminder, however often it moves.
+// dueQueue holds when each wake is to be offered next, soonest first: O(log n) to set and to remove, with one entry
+// a wake, however often it moves.
 type dueQueue struct {
 	entries []dueEntry
-	at      map[string]int // id: place in entries
+	at      map[string]int // key: place in entries
 }
 
 type dueEntry struct {
-	id  string
+	key string
 	due int64 // Unix milliseconds
 }
 
@@ -19,25 +19,25 @@ func newDueQueue(room int) *dueQueue {
 	return &dueQueue{entries: make([]dueEntry, 0, room), at: make(map[string]int, room)}
 }
 
-// set puts id at due, or moves it there.
-func (q *dueQueue) set(id string, due int64) {
-	i, ok := q.at[id]
+// set puts a key at due, or moves it there.
+func (q *dueQueue) set(key string, due int64) {
+	i, ok := q.at[key]
 	if !ok {
-		q.add(id, due)
+		q.add(key, due)
 		return
 	}
 	q.entries[i].due = due
 	heap.Fix(q, i)
 }
 
-// add is set of an id that is not in the queue.
-func (q *dueQueue) add(id string, due int64) {
-	q.Push(dueEntry{id, due})
+// add is set of a key that is not in the queue.
+func (q *dueQueue) add(key string, due int64) {
+	q.Push(dueEntry{key, due})
 	heap.Fix(q, len(q.entries)-1)
 }
 
-func (q *dueQueue) remove(id string) {
-	if i, ok := q.at[id]; ok {
+func (q *dueQueue) remove(key string) {
+	if i, ok := q.at[key]; ok {
 		heap.Remove(q, i)
 	}
 }
@@ -48,6 +48,14 @@ func (q *dueQueue) first() (dueEntry, bool) {
 		return dueEntry{}, false
 	}
 	return q.entries[0], true
+}
+
+// when is when a key's wake is to be offered; 0: it is not in the queue.
+func (q *dueQueue) when(key string) int64 {
+	if i, ok := q.at[key]; ok {
+		return q.entries[i].due
+	}
+	return 0
 }
 
 // countDue is how many entries are due at now; it looks at those alone.
@@ -65,16 +73,16 @@ func (q *dueQueue) Len() int           { return len(q.entries) }
 func (q *dueQueue) Less(i, j int) bool { return q.entries[i].due < q.entries[j].due }
 func (q *dueQueue) Swap(i, j int) {
 	q.entries[i], q.entries[j] = q.entries[j], q.entries[i]
-	q.at[q.entries[i].id], q.at[q.entries[j].id] = i, j
+	q.at[q.entries[i].key], q.at[q.entries[j].key] = i, j
 }
 func (q *dueQueue) Push(e any) {
 	entry := e.(dueEntry)
-	q.at[entry.id] = len(q.entries)
+	q.at[entry.key] = len(q.entries)
 	q.entries = append(q.entries, entry)
 }
 func (q *dueQueue) Pop() any {
 	last := q.entries[len(q.entries)-1]
 	q.entries = q.entries[:len(q.entries)-1]
-	delete(q.at, last.id)
+	delete(q.at, last.key)
 	return last
 }

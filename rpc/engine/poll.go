@@ -84,7 +84,7 @@ func (e *Engine) proactiveEvents(arguments json.RawMessage) reply {
 	for _, r := range e.dueReminders(now) {
 		all = append(all, e.polledReminder(r, now))
 	}
-	all = append(all, e.polledLetters(now)...)
+	all = append(all, e.polledMessages(now)...)
 	if due, active := e.dueBeat(); active && due <= now {
 		all = append(all, e.polledBeat(due, now))
 	}
@@ -134,7 +134,7 @@ func (e *Engine) polledReminder(r *projection.Reminder, now int64) polledEvent {
 func (e *Engine) polledBeat(due, now int64) polledEvent {
 	return polledEvent{
 		Kind: "alert", EventID: e.state().HeartbeatOccurrenceID(), SourceType: "heartbeat", SourceName: "Heartbeat", Title: "Heartbeat",
-		Content: cutBytes(text.HeartbeatWake(&e.state().Config, now, e.o.Zone), mostContent), Severity: "normal", SuggestedTone: "calm and brief",
+		Content: cutBytes(text.HeartbeatWake(e.state(), now, e.o.Zone), mostContent), Severity: "normal", SuggestedTone: "calm and brief",
 		Metrics: map[string]string{"due": text.Protocol(due), "interval": text.Seconds(e.state().Config.IntervalMs) + " s"}, due: due,
 	}
 }
@@ -157,9 +157,6 @@ func (e *Engine) alerts(now int64) []polledEvent {
 
 // sentences are what is to be said of the files.
 func (e *Engine) sentences() []string {
-	if e.store == nil {
-		return []string{e.standing()}
-	}
 	all := e.store.Notes(true, true)
 	if err := e.store.NotSaved(); err != nil {
 		all = append(all, fmt.Sprintf("Changes are not saved (%v): they are in force in memory, and are saved as soon as the journal can be written again.", err))
@@ -220,11 +217,11 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 	var letters []string
 	for _, id := range args.EventIDs {
 		ack, known := due[id]
-		letter, isLetter := e.letterOf(id)
+		letter, isLetter := e.messageOf(id)
 		switch {
 		case slices.Contains(letters, letter.ID): // a second time in one call is the same
 		case isLetter:
-			e.letterTaken(letter, journal.Told{EventID: id})
+			e.messageTaken(&OfferedMessage{ID: letter.ID, From: letter.From, SentMs: letter.SentMs}, journal.Told{EventID: id})
 			letters = append(letters, letter.ID)
 			answer.Acked++
 		case !known:
@@ -241,7 +238,7 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 	if !e.store.Journalled() {
 		answer.NotSaved = "there is no journal that can be used"
 	}
-	return reply{document: answer, changed: answer.Acked > 0, beside: e.takeLetters(letters)}
+	return reply{document: answer, changed: answer.Acked > 0, beside: e.takeMessages(letters)}
 }
 
 // context answers get_context (SPEC 10.4).
@@ -281,10 +278,8 @@ func (e *Engine) pollFeeds(arguments json.RawMessage) reply {
 	if _, err := tools.ParseNone("poll_feeds", arguments); err != nil {
 		return refusal(err)
 	}
-	if e.store != nil {
-		e.endFlush() // while views are written, edits are not looked for
-		e.takeInEdits()
-	}
+	e.endFlush() // while views are written, edits are not looked for
+	e.takeInEdits()
 	status := "ok"
 	if said := e.sentences(); len(said) > 0 {
 		status = "error: " + strings.Join(said, " ")

@@ -45,24 +45,24 @@ type textBlock struct {
 }
 
 // beatParams is a heartbeat's push: empty in silent mode (SPEC 6.2, 7.1).
-func beatParams(f *flight, c *projection.Config, now int64, fallback bool, zone *time.Location) pushParams {
-	p := newParams(f, now, "heartbeat:tick")
-	p.Origin = origin{Source: "heartbeat", Reason: "schedule", Silent: f.silent, SilentFallback: fallback}
-	if f.manual {
+func beatParams(o Offer, state *projection.State, now int64, fallback bool, zone *time.Location) pushParams {
+	p := newParams(o, now, "heartbeat:tick")
+	p.Origin = origin{Source: "heartbeat", Reason: "schedule", Silent: o.Silent, SilentFallback: fallback}
+	if o.Manual {
 		p.Origin.Reason = "manual"
 		p.Tags = append(p.Tags, "heartbeat:manual")
 	}
-	if f.silent {
-		p.Origin.ScheduledAt = text.Protocol(f.due)
+	if o.Silent {
+		p.Origin.ScheduledAt = text.Protocol(o.Due)
 	} else {
-		p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.HeartbeatWake(c, now, zone)})
+		p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.HeartbeatWake(state, now, zone)})
 	}
 	return p
 }
 
 // reminderParams is a reminder's push (SPEC 6.3).
-func reminderParams(f *flight, r *projection.Reminder, now int64, zone *time.Location) pushParams {
-	p := newParams(f, now, "heartbeat:reminder")
+func reminderParams(o Offer, r *projection.Reminder, now int64, zone *time.Location) pushParams {
+	p := newParams(o, now, "heartbeat:reminder")
 	recurring, d := r.Recurring(), r.Details()
 	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring, Title: d.Title, Severity: d.Severity, URL: d.URL}
 	if recurring {
@@ -72,30 +72,43 @@ func reminderParams(f *flight, r *projection.Reminder, now int64, zone *time.Loc
 	return p
 }
 
-func newParams(f *flight, now int64, tag string) pushParams {
+func newParams(o Offer, now int64, tag string) pushParams {
 	p := pushParams{
-		FeatureSet: mcpl.FeatureSet, EventID: f.eventID, Timestamp: text.Protocol(now), Tags: []string{tag},
+		FeatureSet: mcpl.FeatureSet, EventID: o.EventID, Timestamp: text.Protocol(now), Tags: []string{tag},
 		Payload: pushPayload{Content: []textBlock{}},
 	}
-	if now-f.due >= text.OverdueMs {
+	if now-o.Due >= text.OverdueMs {
 		p.Tags = append(p.Tags, "heartbeat:overdue")
 	}
 	return p
 }
 
-// send records that a push leaves, and has it leave once that is on disk (SPEC 6.6).
-func (e *Engine) send(f *flight, leaves journal.Body, params pushParams) {
-	e.flights[f.eventID] = f
+// send records that an offer leaves, and has it leave once that is on disk (SPEC 6.6).
+func (e *Engine) send(s *Session, o Offer, leaves journal.Body, params pushParams) {
+	e.offered++
+	o.Seq = e.offered
+	e.takeOff(s, o)
 	e.record(leaves)
-	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
+	e.then(func(error) {
+		if err := s.host.Offer(o, params, answerLimit); err != nil {
+			e.next = append(e.next, func() { e.outcome(s, o, wire.Answer{NoAnswer: true}) })
+		}
+	})
 }
 
-// push sends one push. The loop calls answered with what came of it.
-func (e *Engine) push(params pushParams, answered func(wire.Answer)) {
-	err := e.host.Call("push/event", params, answerLimit, func(a wire.Answer) {
-		e.do(func() { answered(a) })
-	})
-	if err != nil {
-		e.next = append(e.next, func() { answered(wire.Answer{NoAnswer: true}) })
+// takeOff has an offer be without an outcome.
+func (e *Engine) takeOff(s *Session, o Offer) {
+	e.flights[o.EventID] = &flight{o, s}
+	s.flying++
+}
+
+// land ends an offer's being without an outcome. False: it was not, or another under its event id is.
+func (e *Engine) land(o Offer) bool {
+	f := e.flights[o.EventID]
+	if f == nil || f.Seq != o.Seq {
+		return false
 	}
+	delete(e.flights, o.EventID)
+	f.session.flying--
+	return true
 }

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"heartbeat-mcpl/journal"
@@ -10,10 +13,17 @@ import (
 )
 
 const (
-	answerLimit   = 30 * time.Second // a push without an answer for that long was not answered (SPEC 6.5)
-	mostInFlight  = 1024             // pushes without an answer at once; more wait in the due queue
-	mostUnread    = 8 << 20          // bytes that wait for the host to read before pushes wait too (SPEC 8.8)
+	answerLimit   = 30 * time.Second // an offer without an answer for that long was not answered (SPEC 6.5)
+	mostInFlight  = 1024             // offers to one session without an answer at once; more wait in the due queue
+	mostUnread    = 8 << 20          // bytes that wait for the host to read before offers wait too (SPEC 8.8)
 	policyPatient = 10 * time.Second // how long the initial policy may take before the log says so
+)
+
+// A wake is a reminder, another agent's message, or a heartbeat. Its key is its place in the due queue: a reminder's is its id, a
+// message's begins with messageKey. The heartbeat stands in the queue only while it is tried again: its schedule is the state's.
+const (
+	heartbeatKey = "\x00heartbeat"
+	messageKey   = "\x00message:"
 )
 
 // heartbeat is what the loop knows of the heartbeat beside the state.
@@ -23,19 +33,12 @@ type heartbeat struct {
 	next    int64 // when the next one falls due meanwhile
 
 	held uint64 // AnchorIndex of the one that waits to be polled, as the log said
-
-	refusedSilent bool // the host refused the last silent one as empty (SPEC 7.2)
-	warned        bool // and the log said so
 }
 
-// flight is one push that was sent.
+// flight is an offer without an outcome yet.
 type flight struct {
-	id      string            // of the reminder; empty: the heartbeat, or a message
-	letter  projection.Letter // without an id: no message
-	eventID string
-	silent  bool
-	manual  bool
-	due     int64
+	Offer
+	session *Session
 }
 
 // beginHeartbeat looks whether the heartbeat fell due while no server ran.
@@ -65,10 +68,10 @@ func (e *Engine) nextBeat() (int64, bool) {
 // nextDue is when the loop has to look at the clock next for a wake.
 func (e *Engine) nextDue() (int64, bool) {
 	next, ok := e.nextBeat()
-	if e.busy() || e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
+	if e.allBusy() || e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
 		ok = false // nothing but the turn's end, a poll or a policy brings it out
 	}
-	if first, some := e.due.first(); some && e.canPush() {
+	if first, some := e.due.first(); some && e.canOffer() {
 		if !ok || first.due < next {
 			next = first.due
 		}
@@ -77,39 +80,167 @@ func (e *Engine) nextDue() (int64, bool) {
 	return next, ok
 }
 
-// canPush says whether a reminder could go out now.
-func (e *Engine) canPush() bool {
-	return e.policy.Blocked() == "" && !e.busy() && len(e.flights) < mostInFlight && e.host.Backlog() < mostUnread
+// canOffer says whether a wake could go out now.
+func (e *Engine) canOffer() bool { return slices.ContainsFunc(e.sessions, (*Session).canTake) }
+
+// allBusy says whether wakes wait for turns to end: on each session that lets them through one runs.
+func (e *Engine) allBusy() bool {
+	busy := false
+	for _, s := range e.sessions {
+		if s.policy.Blocked() == "" {
+			if !s.busy() {
+				return false
+			}
+			busy = true
+		}
+	}
+	return busy
 }
 
-// lookAtClock pushes what is due.
-func (e *Engine) lookAtClock() {
+// fireDue offers what is due.
+func (e *Engine) fireDue() {
 	if back := e.clock.setBack(); back > 0 {
 		e.o.Log.Warn("the clock was set back: running intervals are moved back with it", "ms", back)
 		e.record(&journal.Clock{ShiftMs: back})
 	}
 	now := e.now()
-	e.expireTurns()
-	for e.canPush() {
+	for _, s := range e.sessions {
+		s.expireTurns()
+	}
+	for e.canOffer() {
 		first, ok := e.due.first()
 		if !ok || first.due > now {
 			break
 		}
-		e.fireReminder(first.id, now)
+		e.fire(first.key, now)
 	}
-	e.pushLetters()
-	if due, active := e.nextBeat(); active && due <= now && !e.busy() { // last: what was promised for a time comes first
+	if due, active := e.nextBeat(); active && due <= now && !e.allBusy() { // last: what was promised for a time comes first
 		e.beatDue(due, now)
 	}
-	if !e.policyAt.IsZero() && !time.Now().Before(e.policyAt) {
-		e.policyAt = time.Time{}
-		e.complainPolicy()
+	for _, s := range e.sessions {
+		if !s.policyAt.IsZero() && !time.Now().Before(s.policyAt) {
+			s.policyAt = time.Time{}
+			e.warnNoPolicy()
+		}
 	}
 }
 
-// beatDue sends a heartbeat, or drops it while wakes are blocked (SPEC 6.4).
+// fire offers a wake of the queue.
+func (e *Engine) fire(key string, now int64) {
+	w, open := e.wake(key)
+	if !open {
+		e.due.remove(key)
+		return
+	}
+	s, later := e.route(key, w.owner, w.attempt)
+	switch {
+	case s != nil:
+		w.offer(e, s, now)
+	case later:
+		e.due.set(key, now+tick.Milliseconds())
+	default: // those that could take it have turned it down
+		e.endRound(key)
+	}
+}
+
+// wake is one that may be offered.
+type wake struct {
+	owner   string // name of the session that it belongs to
+	attempt *projection.Attempt
+	next    func() int64 // when it is tried again after an attempt that was not taken
+	due     int64        // when it is offered first
+	offer   func(e *Engine, s *Session, now int64)
+}
+
+// wake is that of a key; false: it is over.
+func (e *Engine) wake(key string) (wake, bool) {
+	if id, is := strings.CutPrefix(key, messageKey); is {
+		return e.messageWake(id)
+	}
+	if key == heartbeatKey {
+		b := &e.state().Beat
+		if b.Attempt == nil || e.state().Config.Paused {
+			return wake{}, false
+		}
+		return wake{owner: e.state().BeatSession, attempt: b.Attempt, next: b.Attempt.NextTry, offer: (*Engine).offerBeatAgain}, true
+	}
+	r, open := e.state().Reminder(key)
+	if !open {
+		return wake{}, false
+	}
+	return wake{owner: r.Session, attempt: r.Attempt, next: r.NextTry, due: r.FireAt, offer: func(e *Engine, s *Session, now int64) { e.offerReminder(r, s, now) }}, true
+}
+
+// endRound has a wake wait until it is tried again: every session that could take it was asked.
+func (e *Engine) endRound(key string) {
+	delete(e.tried, key)
+	e.waiting[key] = struct{}{}
+	e.schedule(key)
+}
+
+// reschedule puts a wake that changed in the queue anew, whatever came of its last try.
+func (e *Engine) reschedule(key string) {
+	delete(e.waiting, key)
+	delete(e.tried, key)
+	e.schedule(key)
+}
+
+// schedule brings the queue in step with a wake.
+func (e *Engine) schedule(key string) {
+	if w, open := e.wake(key); open {
+		if at, goes := e.offerAt(key, w); goes {
+			e.due.set(key, at)
+			return
+		}
+	}
+	e.due.remove(key)
+}
+
+// offerAt is when a wake is to be offered: not while it is out; one that was not taken waits for its next try.
+func (e *Engine) offerAt(key string, w wake) (at int64, goes bool) {
+	if w.attempt == nil {
+		return w.due, true
+	}
+	if _, out := e.flights[w.attempt.EventID]; out {
+		return 0, false
+	}
+	if _, waits := e.waiting[key]; waits {
+		return max(w.due, w.next()), true
+	}
+	return w.due, true
+}
+
+// rebuildQueue follows a change of many wakes at once.
+func (e *Engine) rebuildQueue() {
+	e.due = newDueQueue(e.state().Len())
+	e.state().Soonest(nil, func(r *projection.Reminder) bool {
+		w := wake{attempt: r.Attempt, next: r.NextTry, due: r.FireAt}
+		if at, goes := e.offerAt(r.ID, w); goes {
+			e.due.add(r.ID, at)
+		}
+		return true
+	})
+	e.schedule(heartbeatKey)
+	for _, unread := range e.messages.unread {
+		for _, m := range unread {
+			e.schedule(messageKey + m.ID)
+		}
+	}
+}
+
+// retry has what was not taken go out again now: something suggests that it may work (SPEC 6.5).
+func (e *Engine) retry() {
+	waiting := e.waiting
+	e.waiting = map[string]struct{}{}
+	clear(e.tried)
+	for key := range waiting {
+		e.schedule(key)
+	}
+}
+
+// beatDue offers a heartbeat, or drops it while wakes are blocked (SPEC 6.4).
 func (e *Engine) beatDue(due, now int64) {
-	blocked := e.policy.Blocked()
+	blocked := e.blocked()
 	if blocked == "" {
 		e.fireBeat(due, now, false)
 		return
@@ -128,16 +259,18 @@ func (e *Engine) dropBeat(due int64, blocked string) {
 	e.o.Log.Info("suppressed heartbeat push/event — " + blocked + "; due " + text.Agent(due, e.o.Zone))
 	e.record(&journal.Drop{Due: due, Reason: blocked})
 	if blocked == mcpl.BlockedNoPolicy || blocked == mcpl.BlockedNotificationOnly {
-		e.complainPolicy()
+		e.warnNoPolicy()
 	}
 }
 
-// pollable says whether this connection's host can poll for wakes.
-func (e *Engine) pollable() bool { return e.o.Proactive || e.policy.MCPOnly() }
+// pollable says whether a host can poll for wakes.
+func (e *Engine) pollable() bool {
+	return e.o.Proactive || slices.ContainsFunc(e.sessions, func(s *Session) bool { return s.policy.MCPOnly() })
+}
 
 // holdsBeat says whether a heartbeat that falls due waits to be polled: it is not lost, as one is that nobody can get
 // (SPEC 6.4, 10.2).
-func (e *Engine) holdsBeat() bool { return e.pollable() && e.policy.Blocked() != "" }
+func (e *Engine) holdsBeat() bool { return e.pollable() && e.blocked() != "" }
 
 func (e *Engine) holdBeat(due int64, blocked string) {
 	if e.beat.held == e.state().AnchorIndex {
@@ -147,106 +280,100 @@ func (e *Engine) holdBeat(due int64, blocked string) {
 	e.o.Log.Info("suppressed heartbeat push/event — " + blocked + "; due " + text.Agent(due, e.o.Zone) + ", it waits to be polled")
 }
 
-func (e *Engine) complainPolicy() {
+func (e *Engine) warnNoPolicy() {
 	e.o.Log.Warn("initial policy has still not arrived as a Request. The host must send featureSets/update with an id after initialize (MCPL 0.5, section 5.3), also when it enables or disables nothing; until then no wake can be sent.")
 }
 
-// fireBeat pushes a heartbeat, without text in silent mode (SPEC 7.1).
+// fireBeat offers a heartbeat, without text in silent mode (SPEC 7.1).
 func (e *Engine) fireBeat(due, now int64, manual bool) {
-	silent := e.state().Config.Mode == projection.ModeSilent
+	s, _ := e.route(heartbeatKey, e.state().BeatSession, nil)
+	if s == nil {
+		return // it is looked at again
+	}
 	if !manual {
 		e.beat.waiting = false
+		delete(e.waiting, heartbeatKey)
+		delete(e.tried, heartbeatKey)
 	}
-	e.sendBeat(&flight{eventID: "evt_" + e.o.NewID(), silent: silent, manual: manual, due: due}, now, false)
+	o := Offer{EventID: "evt_" + e.o.NewID(), Manual: manual, Silent: e.state().Config.Mode == projection.ModeSilent, Due: due}
+	e.offerBeat(s, o, journal.Fire{}, now)
 }
 
-func (e *Engine) sendBeat(f *flight, now int64, fallback bool) {
-	by := journal.ByTimer
-	if f.manual {
-		by = e.by
-	}
-	e.send(f, &journal.Fire{By: by, EventID: f.eventID, Due: f.due, Manual: f.manual, Silent: f.silent, Fallback: fallback},
-		beatParams(f, &e.state().Config, now, fallback, e.o.Zone))
-}
-
-// fireReminder pushes a reminder: under the event id that was sent before if nobody answered it, so that the host can
-// tell, and under a fresh one otherwise (SPEC 6.6).
-func (e *Engine) fireReminder(id string, now int64) {
-	r, ok := e.state().Reminder(id)
-	if !ok {
-		e.due.remove(id)
-		return
-	}
-	f := &flight{id: id, eventID: "evt_" + e.o.NewID(), due: r.FireAt}
-	again := r.Attempt != nil && r.Attempt.Outcome != projection.Refused
+// offerBeatAgain offers the heartbeat that was not taken once more: until the next one is due, which takes its place (SPEC 6.5a).
+func (e *Engine) offerBeatAgain(s *Session, now int64) {
+	b := &e.state().Beat
+	o := Offer{EventID: "evt_" + e.o.NewID(), Silent: b.Silent, Due: b.Due}
+	again := b.Attempt.Again()
 	if again {
-		f.eventID = r.Attempt.EventID
+		o.EventID = b.Attempt.EventID
 	}
-	e.send(f, &journal.Fire{By: journal.ByTimer, ID: id, EventID: f.eventID, Due: f.due, Again: again}, reminderParams(f, r, now, e.o.Zone))
+	e.offerBeat(s, o, journal.Fire{Retry: true, Again: again}, now)
 }
 
-// reschedule puts a reminder that changed in the queue anew, whatever came of its last push.
-func (e *Engine) reschedule(id string) {
-	delete(e.refused, id)
-	e.schedule(id)
+// offerBeat sends a heartbeat; how says what kind of a try it is.
+func (e *Engine) offerBeat(s *Session, o Offer, how journal.Fire, now int64) {
+	how.By, how.EventID, how.Due, how.Manual, how.Silent, how.To = journal.ByTimer, o.EventID, o.Due, o.Manual, o.Silent, s.name
+	if o.Manual {
+		how.By = e.call.by
+	}
+	params := beatParams(o, e.state(), now, how.Fallback, e.o.Zone)
+	e.send(s, o, &how, params)
 }
 
-// schedule brings the queue in step with a reminder.
-func (e *Engine) schedule(id string) {
-	if r, open := e.state().Reminder(id); open {
-		if at, goes := e.pushAt(r); goes {
-			e.due.set(id, at)
-			return
+// offerReminder offers a reminder: under the event id that was sent before if nobody answered it, so that the host can
+// tell, and under a fresh one otherwise (SPEC 6.6).
+func (e *Engine) offerReminder(r *projection.Reminder, s *Session, now int64) {
+	o := Offer{Reminder: r.ID, EventID: "evt_" + e.o.NewID(), Due: r.FireAt}
+	again := r.Attempt.Again()
+	if again {
+		o.EventID = r.Attempt.EventID
+	}
+	e.send(s, o, &journal.Fire{By: journal.ByTimer, ID: r.ID, EventID: o.EventID, Due: o.Due, Again: again, To: s.name}, reminderParams(o, r, now, e.o.Zone))
+}
+
+// notTakenYet says which wakes were offered and not taken, and when the next of them is tried again (SPEC 5.12); empty: none.
+func (e *Engine) notTakenYet(now int64) string {
+	var reminders, messages, beats int
+	why, last, next := "", int64(0), int64(0)
+	for key := range e.waiting {
+		w, open := e.wake(key)
+		if !open || w.attempt == nil {
+			continue
+		}
+		switch {
+		case key == heartbeatKey:
+			beats++
+		case strings.HasPrefix(key, messageKey):
+			messages++
+		default:
+			reminders++
+		}
+		if _, at, reason := w.attempt.LastFailure(); at > last {
+			last, why = at, reason
+		}
+		if at, goes := e.offerAt(key, w); goes && (next == 0 || at < next) {
+			next = at
 		}
 	}
-	e.due.remove(id)
-}
-
-// pushAt is when a reminder is to be pushed: not while it is in flight; one that was refused waits for a reason to be tried again, a
-// recurring one at most for an interval (SPEC 6.5).
-func (e *Engine) pushAt(r *projection.Reminder) (at int64, goes bool) {
-	a := r.Attempt
-	if a == nil {
-		return r.FireAt, true
-	}
-	_, flying := e.flights[a.EventID]
-	_, held := e.refused[r.ID]
-	switch {
-	case flying || held && !r.Recurring():
-		return 0, false
-	case held:
-		return max(r.FireAt, r.RetryAt(a.At)), true
-	}
-	return r.FireAt, true
-}
-
-// rebuildQueue follows a change of many reminders at once.
-func (e *Engine) rebuildQueue() {
-	e.due = newDueQueue(e.state().Len())
-	e.state().Soonest(nil, func(r *projection.Reminder) bool {
-		if at, goes := e.pushAt(r); goes {
-			e.due.add(r.ID, at)
+	var all []string
+	for _, c := range []struct {
+		n    int
+		noun string
+	}{{beats, "heartbeat"}, {reminders, "reminder"}, {messages, "message"}} {
+		if c.n > 0 {
+			all = append(all, text.Plural(c.n, c.noun))
 		}
-		return true
-	})
-}
-
-// retryRefused lets what was refused or not answered go out again.
-func (e *Engine) retryRefused() {
-	if len(e.refused) == 0 {
-		return
 	}
-	ids := e.refused
-	e.refused = map[string]struct{}{}
-	for id := range ids {
-		e.schedule(id)
+	if len(all) == 0 {
+		return ""
 	}
+	return fmt.Sprintf("%s (%s), next try in %s", strings.Join(all, ", "), text.OneLine(text.Cut(why, 100)), text.In(next, now))
 }
 
 // logWaiting says how many reminders wait while wakes are blocked (SPEC 6.7).
 func (e *Engine) logWaiting() {
-	blocked := e.policy.Blocked()
-	if blocked == "" || e.store == nil || e.state().Len() == 0 {
+	blocked := e.blocked()
+	if blocked == "" || e.state().Len() == 0 {
 		return
 	}
 	e.o.Log.Info(text.Plural(e.state().Len(), "reminder")+" will wait while wakes are blocked",

@@ -99,6 +99,7 @@ type Status struct {
 	Reminders int
 	Blocked   string // why no wake can be sent; empty: they can
 	Beats     projection.Beats
+	NotTaken  string // what was offered and not taken, and when it is tried again; empty: nothing
 	Zone      *time.Location
 }
 
@@ -131,7 +132,7 @@ func (s Status) String() string {
 		line = append(append(append(line, " | delivery=BLOCKED ("...), s.Blocked...), ')')
 	}
 	if s.Config.Cleared {
-		return string(line)
+		return string(s.appendNotTaken(line))
 	}
 	line = appendQuote(append(line, " | message="...), s.Config.Message)
 	if s.Config.Active != "" {
@@ -141,7 +142,14 @@ func (s Status) String() string {
 		line = strconv.AppendInt(append(line, " | taken="...), s.Beats.Taken, 10)
 		line = appendAgent(append(line, " | last="...), s.Beats.LastMs, s.Zone)
 	}
-	return string(line)
+	return string(s.appendNotTaken(line))
+}
+
+func (s Status) appendNotTaken(line []byte) []byte {
+	if s.NotTaken == "" {
+		return line
+	}
+	return append(append(line, " | not taken: "...), s.NotTaken...)
 }
 
 // ReminderSet is the reply to reminder_add (SPEC 5.4).
@@ -149,20 +157,34 @@ func ReminderSet(r *projection.Reminder, now int64, zone *time.Location) string 
 	return "Reminder " + r.ID + " set: next " + Agent(r.FireAt, zone) + " (" + In(r.FireAt, now) + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
 }
 
-// ReminderLine is a reminder's line in reminder_list (SPEC 5.5).
-func ReminderLine(r *projection.Reminder, now int64, zone *time.Location) string {
+// ReminderLine is a reminder's line in reminder_list (SPEC 5.5); nextTry is when one that was not taken is tried again.
+func ReminderLine(r *projection.Reminder, now, nextTry int64, zone *time.Location) string {
 	when := In(r.FireAt, now)
 	if r.FireAt <= now {
 		when = "overdue"
 	}
 	line := OneLine(r.ID) + " | next " + Agent(r.FireAt, zone) + " (" + when + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
-	switch how, at, reason := r.Attempt.Failed(); how {
+	switch how, at, reason := r.Attempt.LastFailure(); how {
 	case projection.Refused:
 		line += fmt.Sprintf(" | refused by the host at %s: %s", Agent(at, zone), OneLine(reason))
 	case projection.NoAnswer:
 		line += fmt.Sprintf(" | not answered by the host, %s: %s", Agent(at, zone), OneLine(reason))
 	}
+	if r.Attempt != nil && r.Attempt.Failed > 0 {
+		line += " | tried " + times(r.Attempt.Failed)
+		if nextTry > now {
+			line += ", next try in " + In(nextTry, now)
+		}
+	}
 	return line
+}
+
+// times is "once" or "2 times".
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func rhythm(r *projection.Reminder, zone *time.Location) string {
@@ -223,12 +245,17 @@ func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location)
 }
 
 // HeartbeatWake is the text of a heartbeat (SPEC 6.2). A recurring instruction says that it is one (SPEC 11.4).
-func HeartbeatWake(c *projection.Config, now int64, zone *time.Location) string {
-	if !c.Standing {
-		return fmt.Sprintf("[current time: %s] %s", Agent(now, zone), c.Message)
+func HeartbeatWake(state *projection.State, now int64, zone *time.Location) string {
+	c, b := &state.Config, &state.Beat
+	header := "current time: " + Agent(now, zone)
+	if b.Missed > 0 { // SPEC 6.2a
+		header += fmt.Sprintf(" · %s since %s did not reach you: %s", Plural(b.Missed, "heartbeat"), Agent(b.Since, zone), OneLine(Cut(b.Why, 200)))
 	}
-	return fmt.Sprintf("[current time: %s · recurring instruction, every %ss] %s\n\n(This is the instruction that was set to come again and again. If nothing "+
-		"material has changed since the last time, a brief word is enough: do not invent work.)", Agent(now, zone), Seconds(c.IntervalMs), c.Message)
+	if !c.Standing {
+		return fmt.Sprintf("[%s] %s", header, c.Message)
+	}
+	return fmt.Sprintf("[%s · recurring instruction, every %ss] %s\n\n(This is the instruction that was set to come again and again. If nothing "+
+		"material has changed since the last time, a brief word is enough: do not invent work.)", header, Seconds(c.IntervalMs), c.Message)
 }
 
 // ReminderWake is the text of a reminder. Hosts keep the origin from the model: without the header a message that opens

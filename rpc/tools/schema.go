@@ -163,6 +163,7 @@ func statusSchema(more ...property) *schema {
 		prop("reminders", integer("how many reminders are set")),
 		prop("delivery", &schema{Type: "string", Enum: []string{"ok", "blocked"}}),
 		prop("blockedReason", nullable(str("why no wake can be sent"))),
+		prop("notTaken", nullable(str("what was not taken, why, when it is tried again"))),
 		prop("message", str("the heartbeat's text")),
 		prop("activeHours", nullable(str("it comes in these hours alone"))),
 		prop("taken", integer("how many heartbeats the host took since it was set")),

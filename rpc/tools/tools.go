@@ -244,7 +244,7 @@ var table = sync.OnceValue(func() []*Tool {
 				prop("more", integer("how many come behind those that are listed")),
 				prop("reminders", array(object(append(reminderProps(),
 					prop("overdue", boolean("it is due and waits")),
-					prop("lastRefusal", nullable(object(prop("reason", str("why the host did not take it")), prop("at", str("when, RFC 3339 in UTC"))))))...))),
+					prop("lastRefusal", nullable(object(prop("reason", str("why the host did not take it")), prop("at", str("when, RFC 3339 in UTC")), prop("tries", integer("that were not taken")), prop("nextTryAt", nullable(str("RFC 3339 in UTC")))))))...))),
 				prop("waiting", nullable(str("why those that are due wait"))),
 				notes(),
 			),

@@ -221,6 +221,10 @@ func (o *output) written(n int) {
 }
 
 func (o *output) warn() {
+	if o.o.Broken != nil {
+		o.o.Broken(fmt.Sprintf("it leaves %d bytes unread", o.waiting()))
+		return
+	}
 	o.stalled.Store(true)
 	o.o.Log.Warn("the host does not read what this server writes: replies and wakes wait", "bytes", o.waiting())
 }

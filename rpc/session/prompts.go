@@ -1,4 +1,4 @@
-package rpc
+package session
 
 import (
 	"cmp"
@@ -37,7 +37,7 @@ func promptListing(protocol string) []map[string]any {
 }
 
 // getPrompt carries the command out, and gives the model the words to tell it.
-func (s *server) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
+func (s *Session) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
 	var p struct {
 		Name      string `json:"name"`
 		Arguments struct {
@@ -57,7 +57,7 @@ func (s *server) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
 		fail(reply, err)
 		return
 	}
-	handed := s.engine.CallBy(journal.ByCLI, "heartbeat_command", arguments, func(r tools.Reply) {
+	handed := s.engine.Call(journal.ByCLI, "heartbeat_command", arguments, func(r tools.Reply) {
 		if r.IsError {
 			reply.Error(jsonrpc2.CodeInvalidParams, r.Text, nil)
 			return

@@ -1,14 +1,16 @@
-package rpc
+package session
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sourcegraph/jsonrpc2"
 
 	"heartbeat-mcpl/projection/rawjson"
+	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
@@ -26,6 +28,7 @@ const (
 const (
 	metaVersion            = "io.modelcontextprotocol/protocolVersion"
 	metaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClientInfo         = "io.modelcontextprotocol/clientInfo"
 	metaServerInfo         = "io.modelcontextprotocol/serverInfo"
 
 	codeUnsupportedVersion = -32022
@@ -46,6 +49,7 @@ type dialect struct {
 type call struct {
 	dialect
 	name, arguments json.RawMessage // nil where the params have none
+	client          string          // a stateless client's name; empty: it does not say
 }
 
 // newCall reads a request's params. One that names a protocol version in its _meta is stateless and must say everything itself.
@@ -81,6 +85,7 @@ func newCall(negotiated string, params json.RawMessage) (c call, err error) {
 		return call{}, &rpcError{jsonrpc2.CodeInvalidParams, "_meta: " + metaClientCapabilities + " must be an object", nil}
 	}
 	c.protocol, c.stateless = version, true
+	c.client = clientName(rawjson.Get(meta, metaClientInfo))
 	return c, nil
 }
 
@@ -135,7 +140,7 @@ func (d dialect) changing(fields map[string]any) map[string]any {
 	return d.result(fields)
 }
 
-func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
+func (s *Session) initialize(params json.RawMessage, reply *wire.Reply) {
 	version, capable := rawjson.Get(params, "protocolVersion"), rawjson.Get(params, "capabilities")
 	experimental := rawjson.Get(capable, "experimental")
 	requested, isText := rawjson.Text(version)
@@ -148,14 +153,21 @@ func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
 		s.protocol = requested
 	}
 	session := sessionOf(rawjson.Get(experimental, "mcpl"))
-	s.met, s.session = true, session
-	s.engine.Initialized(session)
+	s.met, s.offers = true, session
+	s.engine.Initialized(engine.Client{Name: clientName(rawjson.Get(params, "clientInfo")), Offers: session})
 	reply.Result(map[string]any{
 		"protocolVersion": s.protocol,
 		"capabilities":    capabilities(session),
 		"serverInfo":      s.info(),
 		"instructions":    instructions,
 	})
+}
+
+// clientName is a client's name and version as its clientInfo says them.
+func clientName(info json.RawMessage) string {
+	name, _ := rawjson.Text(rawjson.Get(info, "name"))
+	version, _ := rawjson.Text(rawjson.Get(info, "version"))
+	return strings.TrimSpace(name + " " + version)
 }
 
 // sessionOf reads what a host says of MCPL. What is no object offers nothing beyond MCPL itself.
@@ -176,12 +188,12 @@ func capabilities(session mcpl.Session) map[string]any {
 	return c
 }
 
-func (s *server) info() map[string]any {
+func (s *Session) info() map[string]any {
 	return map[string]any{"name": "heartbeat-mcpl", "title": "Heartbeat and reminders", "version": s.o.Version}
 }
 
 // discover answers a stateless client's first request (SPEC 8.2a).
-func (s *server) discover(c call, reply *wire.Reply) {
+func (s *Session) discover(c call, reply *wire.Reply) {
 	if !c.stateless {
 		reply.Error(jsonrpc2.CodeInvalidParams, "server/discover needs "+metaVersion+" and "+metaClientCapabilities+" in _meta", nil)
 		return
