@@ -188,17 +188,19 @@ type Configure struct {
 	Extra      json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`       // JSON object: members of the config view that are not ours
 	ClearExtra bool            `msgpack:"xc,omitempty" json:"clearExtra,omitempty"`  // such members were removed from the view
 	Origin
+	Conversation string `msgpack:"cv,omitempty" json:"conversation,omitempty"` // of the host, that asked for it (SPEC 14.5)
 }
 
 // Add sets a reminder. One whose ID is there already is replaced (an edit of the file) and keeps its place.
 type Add struct {
-	By        Source `msgpack:"by" json:"by"`
-	ID        string `msgpack:"id" json:"id"`
-	Message   string `msgpack:"ms" json:"message"`
-	CreatedAt int64  `msgpack:"ca" json:"createdAt"`
-	FireAt    int64  `msgpack:"fa" json:"fireAt"`
-	EveryMs   int64  `msgpack:"ev,omitempty" json:"everyMs,omitempty"` // 0: one-shot
-	Fixed     bool   `msgpack:"fx,omitempty" json:"fixed,omitempty"`   // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
+	By           Source `msgpack:"by" json:"by"`
+	ID           string `msgpack:"id" json:"id"`
+	Message      string `msgpack:"ms" json:"message"`
+	CreatedAt    int64  `msgpack:"ca" json:"createdAt"`
+	FireAt       int64  `msgpack:"fa" json:"fireAt"`
+	EveryMs      int64  `msgpack:"ev,omitempty" json:"everyMs,omitempty"`      // 0: one-shot
+	Fixed        bool   `msgpack:"fx,omitempty" json:"fixed,omitempty"`        // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
+	Conversation string `msgpack:"cv,omitempty" json:"conversation,omitempty"` // of the host, that asked for it (SPEC 14.5)
 	Details
 	Origin
 }
@@ -252,10 +254,11 @@ type Ack struct {
 	ID          string `msgpack:"id,omitempty" json:"id,omitempty"`
 	EventID     string `msgpack:"ei" json:"eventId"`
 	InferenceID string `msgpack:"in,omitempty" json:"inferenceId,omitempty"`
-	Late        bool   `msgpack:"lt,omitempty" json:"late,omitempty"`      // answered after the limit
-	Duplicate   bool   `msgpack:"dp,omitempty" json:"duplicate,omitempty"` // refused as a duplicate of one that was taken before
-	Next        int64  `msgpack:"nx,omitempty" json:"next,omitempty"`      // a recurring reminder's next slot
-	To          string `msgpack:"to,omitempty" json:"to,omitempty"`        // the session who took it
+	Late        bool   `msgpack:"lt,omitempty" json:"late,omitempty"`        // answered after the limit
+	Duplicate   bool   `msgpack:"dp,omitempty" json:"duplicate,omitempty"`   // refused as a duplicate of one that was taken before
+	Unconfirmed bool   `msgpack:"uc,omitempty" json:"unconfirmed,omitempty"` // it was written, and nothing says that it was read (SPEC 14.3)
+	Next        int64  `msgpack:"nx,omitempty" json:"next,omitempty"`        // a recurring reminder's next slot
+	To          string `msgpack:"to,omitempty" json:"to,omitempty"`          // the session who took it
 	Origin
 }
 

@@ -6,6 +6,12 @@ import (
 	"heartbeat-mcpl/journal"
 )
 
+// Asker is who asked for a wake.
+type Asker struct {
+	Session      string `msgpack:"se,omitempty"` // by name: the first to be woken (SPEC 13.4)
+	Conversation string `msgpack:"cv,omitempty"` // as the session's host calls it (SPEC 14.5)
+}
+
 // Done is a call whose events are in the journal. One that is made again, as the process that did it ended before it could answer,
 // is answered from this (SPEC 13.2).
 type Done struct {

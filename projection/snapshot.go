@@ -34,19 +34,20 @@ type snapshotHead struct {
 	Extra      []byte `msgpack:"xt,omitempty"`
 	AnchorMs   int64  `msgpack:"an"`
 
-	AnchorIndex uint64          `msgpack:"ai,omitempty"`
-	Standing    bool            `msgpack:"st,omitempty"`
-	Cleared     bool            `msgpack:"cl,omitempty"`
-	Active      string          `msgpack:"ah,omitempty"`
-	Beats       *Beats          `msgpack:"be,omitempty"`
-	Agent       string          `msgpack:"ag,omitempty"` // of an older version, which knew one
-	Pane        string          `msgpack:"pn,omitempty"`
-	Beat        *Beat           `msgpack:"bt,omitempty"`
-	BeatSession string          `msgpack:"bs,omitempty"`
-	Agents      []Participant   `msgpack:"as,omitempty"`
-	Calls       []Done          `msgpack:"cs,omitempty"`
-	ToldOnce    map[string]bool `msgpack:"to,omitempty"` // of an older version, which did not say when
-	Acked       ordered[int64]  `msgpack:"ak,omitempty"`
+	AnchorIndex      uint64          `msgpack:"ai,omitempty"`
+	Standing         bool            `msgpack:"st,omitempty"`
+	Cleared          bool            `msgpack:"cl,omitempty"`
+	Active           string          `msgpack:"ah,omitempty"`
+	Beats            *Beats          `msgpack:"be,omitempty"`
+	Agent            string          `msgpack:"ag,omitempty"` // of an older version, which knew one
+	Pane             string          `msgpack:"pn,omitempty"`
+	Beat             *Beat           `msgpack:"bt,omitempty"`
+	BeatSession      string          `msgpack:"bs,omitempty"`
+	BeatConversation string          `msgpack:"bc,omitempty"`
+	Agents           []Participant   `msgpack:"as,omitempty"`
+	Calls            []Done          `msgpack:"cs,omitempty"`
+	ToldOnce         map[string]bool `msgpack:"to,omitempty"` // of an older version, which did not say when
+	Acked            ordered[int64]  `msgpack:"ak,omitempty"`
 
 	Told  ordered[int64]    `msgpack:"tt,omitempty"`
 	Tried ordered[*Attempt] `msgpack:"tr,omitempty"`
@@ -62,23 +63,25 @@ type snapshotData struct {
 type snapshotReminder struct {
 	Reminder
 	journal.Details
+	Asker
 }
 
 // kept is the reminder as a state holds it.
 func (r *snapshotReminder) kept() *Reminder {
 	kept := r.Reminder
 	kept.SetDetails(r.Details)
+	kept.Asker = r.Asker
 	return &kept
 }
 
 // EncodeMsgpack implements [msgpack.CustomEncoder].
 func (r *snapshotReminder) EncodeMsgpack(enc *msgpack.Encoder) error {
-	const fields = 18
+	const fields = 19
 	d := &r.Details
 	return errors.Join(enc.EncodeArrayLen(fields), enc.EncodeString(r.ID), enc.EncodeString(r.Message), enc.EncodeInt(r.CreatedAt),
 		enc.EncodeInt(r.FireAt), enc.EncodeInt(r.EveryMs), enc.EncodeBool(r.Fixed), enc.EncodeUint(r.Seq), enc.EncodeUint(r.Since),
 		enc.Encode(r.Attempt), enc.EncodeString(d.Title), enc.EncodeString(d.Severity), enc.EncodeString(d.URL),
-		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra), enc.EncodeString(r.Session))
+		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra), enc.EncodeString(r.Session), enc.EncodeString(r.Conversation))
 }
 
 // DecodeMsgpack implements [msgpack.CustomDecoder].
@@ -140,6 +143,8 @@ func (r *snapshotReminder) decodeField(dec *msgpack.Decoder, i int) (err error) 
 		d.Extra, err = dec.DecodeBytes()
 	case 17:
 		r.Session, err = dec.DecodeString()
+	case 18:
+		r.Conversation, err = dec.DecodeString()
 	default:
 		err = dec.Skip()
 	}
@@ -154,7 +159,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
-		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Beat: &s.Beat, BeatSession: s.BeatSession, Agents: s.Agents, Calls: s.calls, Told: s.told, Tried: s.tried,
+		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Beat: &s.Beat, BeatSession: s.BeatSession, BeatConversation: s.BeatConversation, Agents: s.Agents, Calls: s.calls, Told: s.told, Tried: s.tried,
 	}}}
 	var weight int64
 	for _, r := range s.Reminders() {
@@ -162,7 +167,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 			parts, weight = append(parts, snapshotData{}), 0
 		}
 		last := &parts[len(parts)-1]
-		last.Reminders = append(last.Reminders, snapshotReminder{*r, r.Details()})
+		last.Reminders = append(last.Reminders, snapshotReminder{*r, r.Details(), r.Asker})
 		weight += r.weight()
 	}
 	bodies := make([]journal.Body, len(parts))
@@ -202,7 +207,7 @@ func (s *State) takeHead(h *snapshotHead) {
 		IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra,
 		Standing: h.Standing, Cleared: h.Cleared, Active: h.Active,
 	}
-	s.AnchorMs, s.AnchorIndex, s.BeatSession, s.Agents, s.calls = h.AnchorMs, h.AnchorIndex, h.BeatSession, h.Agents, h.Calls
+	s.AnchorMs, s.AnchorIndex, s.BeatSession, s.BeatConversation, s.Agents, s.calls = h.AnchorMs, h.AnchorIndex, h.BeatSession, h.BeatConversation, h.Agents, h.Calls
 	if h.Agent != "" {
 		s.Agents = []Participant{{Agent: h.Agent, Pane: h.Pane}}
 	}

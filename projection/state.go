@@ -45,16 +45,16 @@ func DefaultConfig() Config {
 
 // Reminder is one promise that is still open. Times are Unix milliseconds.
 type Reminder struct {
-	ID        string   `msgpack:"id"`
-	Message   string   `msgpack:"ms"`
-	CreatedAt int64    `msgpack:"ca"`
-	FireAt    int64    `msgpack:"fa"`
-	EveryMs   int64    `msgpack:"ev,omitempty"` // 0: one-shot
-	Fixed     bool     `msgpack:"fx,omitempty"` // FireAt is a point on the clock (see journal.Add)
-	Seq       uint64   `msgpack:"sq"`           // index of the event that added it: the order in the view
-	Since     uint64   `msgpack:"oc,omitempty"` // index of the event that began the current occurrence
-	Attempt   *Attempt `msgpack:"at,omitempty"`
-	Session   string   `msgpack:"se,omitempty"` // that set it: the first to be woken by it (SPEC 13.4)
+	ID        string        `msgpack:"id"`
+	Message   string        `msgpack:"ms"`
+	CreatedAt int64         `msgpack:"ca"`
+	FireAt    int64         `msgpack:"fa"`
+	EveryMs   int64         `msgpack:"ev,omitempty"` // 0: one-shot
+	Fixed     bool          `msgpack:"fx,omitempty"` // FireAt is a point on the clock (see journal.Add)
+	Seq       uint64        `msgpack:"sq"`           // index of the event that added it: the order in the view
+	Since     uint64        `msgpack:"oc,omitempty"` // index of the event that began the current occurrence
+	Attempt   *Attempt      `msgpack:"at,omitempty"`
+	Asker     `msgpack:"-"` // behind the details, in snapshots
 
 	details *journal.Details // nil for none, as of most: a reminder takes half the memory then; what it points to never changes
 }
@@ -96,15 +96,16 @@ type Beats struct {
 
 // State is the fold of a journal. Make one with [New] or [LoadSnapshot]; read its fields freely, change it by Apply alone.
 type State struct {
-	Config      Config
-	AnchorMs    int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
-	AnchorIndex uint64 // of the event that set it
-	Beats       Beats
-	Beat        Beat
-	BeatSession string        // that set the heartbeat
-	Agents      []Participant // that take part in the mesh, in the order of their check-ins
-	Index       uint64        // of the last event applied
-	TimeMs      int64         // of the last event applied
+	Config           Config
+	AnchorMs         int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
+	AnchorIndex      uint64 // of the event that set it
+	Beats            Beats
+	Beat             Beat
+	BeatSession      string        // that set the heartbeat
+	BeatConversation string        // and the conversation of its host (SPEC 14.5)
+	Agents           []Participant // that take part in the mesh, in the order of their check-ins
+	Index            uint64        // of the last event applied
+	TimeMs           int64         // of the last event applied
 
 	told      map[string]int64         // messages of the mesh that the host took, and when; until they are read
 	tried     map[string]*Attempt      // the last push of those that it did not take
@@ -184,10 +185,10 @@ func (s *State) HeartbeatDue() (int64, bool) {
 
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.Beat.same(&o.Beat) && s.BeatSession == o.BeatSession && slices.Equal(s.Agents, o.Agents) && slices.Equal(s.calls, o.calls) && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
+	return s.AnchorMs == o.AnchorMs && s.Beat.same(&o.Beat) && s.BeatSession == o.BeatSession && s.BeatConversation == o.BeatConversation && slices.Equal(s.Agents, o.Agents) && slices.Equal(s.calls, o.calls) && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
 		maps.EqualFunc(s.tried, o.tried, (*Attempt).same) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
-			return a.Seq == b.Seq && a.Since == b.Since && a.Session == b.Session && a.Fixed == b.Fixed && a.Attempt.same(b.Attempt)
+			return a.Seq == b.Seq && a.Since == b.Since && a.Asker == b.Asker && a.Fixed == b.Fixed && a.Attempt.same(b.Attempt)
 		})
 }
 
@@ -281,7 +282,7 @@ func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 		s.anchor(e)
 	}
 	if b.Session != "" {
-		s.BeatSession = b.Session
+		s.BeatSession, s.BeatConversation = b.Session, b.Conversation
 	}
 }
 
@@ -292,7 +293,7 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 		s.remove(b.ID)
 	}
 	r := &Reminder{
-		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs, Fixed: b.Fixed, Seq: seq, Since: index, Session: b.Session,
+		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs, Fixed: b.Fixed, Seq: seq, Since: index, Asker: Asker{b.Session, b.Conversation},
 	}
 	r.SetDetails(b.Details)
 	s.insert(r)

@@ -54,6 +54,7 @@ type way interface {
 	UpdatePolicy(params json.RawMessage, answer func(mcpl.Receipt, error)) bool
 	NoticePolicy(params json.RawMessage)
 	Lifecycle(params json.RawMessage)
+	CancelWait(cancel string)
 	Outcome(o engine.Offer, a wire.Answer)
 }
 
@@ -84,6 +85,7 @@ type Link struct {
 // ask is something that was asked of the engine. It is answered once, by whoever holds the journal then.
 type ask struct {
 	at   time.Time
+	wait string // the id by which a waiting call is called off
 	send func(w way) bool
 	fail func(why string)
 }
@@ -122,7 +124,7 @@ func newName(client string) string {
 func (l *Link) Run(ctx context.Context, reason func() string) error {
 	defer l.end()
 	tries, since := firstTry, time.Now()
-	for ctx.Err() == nil {
+	for first := true; first || ctx.Err() == nil; first = false { // also what ends at once leaves its files in order
 		e, closed, err := l.o.Open()
 		held := new(journal.HeldError)
 		switch {
@@ -268,6 +270,11 @@ func (l *Link) end() {
 // ask asks the engine, or keeps the question until there is one. send gets a function to be called before the answer is given:
 // it says whether that is still awaited.
 func (l *Link) ask(send func(w way, answered func() bool) bool, fail func(why string)) bool {
+	return l.askWaiting("", send, fail)
+}
+
+// askWaiting is ask for a call that may wait long, and be called off meanwhile; empty: it is none.
+func (l *Link) askWaiting(wait string, send func(w way, answered func() bool) bool, fail func(why string)) bool {
 	l.mu.Lock()
 	if l.ended {
 		l.mu.Unlock()
@@ -279,7 +286,7 @@ func (l *Link) ask(send func(w way, answered func() bool) bool, fail func(why st
 		fail(why)
 		return true
 	}
-	a := &ask{at: time.Now(), fail: fail}
+	a := &ask{at: time.Now(), wait: wait, fail: fail}
 	a.send = func(w way) bool { return send(w, func() bool { return l.answered(a) }) }
 	l.asked = append(l.asked, a)
 	w := l.way
@@ -306,7 +313,7 @@ func (l *Link) silent(holder int, since time.Duration) {
 	l.mu.Lock()
 	var old []*ask
 	l.asked = slices.DeleteFunc(l.asked, func(a *ask) bool {
-		late := time.Since(a.at) >= since
+		late := time.Since(a.at) >= since && a.wait == ""
 		if late {
 			old = append(old, a)
 		}
@@ -322,23 +329,33 @@ func (l *Link) silent(holder int, since time.Duration) {
 func (l *Link) waits() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.asked) > 0
+	return slices.ContainsFunc(l.asked, func(a *ask) bool { return a.wait == "" })
 }
 
 // Call runs a tool; see session.Engine.
-func (l *Link) Call(by journal.Source, tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
-	call := engine.Call{By: by, Tool: tool, Arguments: arguments}
+func (l *Link) Call(call engine.Call, answer func(tools.Reply)) bool {
 	if local := l.local.Load(); local != nil {
 		return local.Call(call, answer)
 	}
-	call.Arguments, call.Key = slices.Clone(arguments), strings.ToLower(rand.Text()[:16])
-	return l.ask(func(w way, answered func() bool) bool {
+	call.Arguments, call.Key = slices.Clone(call.Arguments), strings.ToLower(rand.Text()[:16])
+	return l.askWaiting(call.Cancel, func(w way, answered func() bool) bool {
 		return w.Call(call, func(r tools.Reply) {
 			if answered() {
 				answer(r)
 			}
 		})
 	}, func(why string) { answer(tools.Reply{Text: why, IsError: true}) })
+}
+
+// CancelWait calls a waiting call off: it is not answered.
+func (l *Link) CancelWait(cancel string) {
+	l.mu.Lock()
+	l.asked = slices.DeleteFunc(l.asked, func(a *ask) bool { return a.wait == cancel && cancel != "" })
+	w := l.way
+	l.mu.Unlock()
+	if w != nil {
+		w.CancelWait(cancel)
+	}
 }
 
 // Resource reads one of the resources.
@@ -371,12 +388,12 @@ func (l *Link) Initialized(c engine.Client) {
 // UpdatePolicy takes a featureSets/update request.
 func (l *Link) UpdatePolicy(params json.RawMessage, answer func(mcpl.Receipt, error)) bool {
 	params = slices.Clone(params)
-	l.mu.Lock()
-	l.peer.Policy = []engine.PolicyUpdate{{Request: true, Params: params}} // what came before it counts no more
-	l.mu.Unlock()
 	return l.ask(func(w way, answered func() bool) bool {
 		return w.UpdatePolicy(params, func(r mcpl.Receipt, err error) {
 			if answered() {
+				l.mu.Lock()
+				l.peer.Policy = []engine.PolicyUpdate{{Request: true, Params: params}} // what came before it counts no more
+				l.mu.Unlock()
 				answer(r, err)
 			}
 		})
@@ -393,13 +410,16 @@ func (l *Link) UpdatePolicy(params json.RawMessage, answer func(mcpl.Receipt, er
 
 // NoticePolicy takes a featureSets/update notification.
 func (l *Link) NoticePolicy(params json.RawMessage) {
-	l.mu.Lock()
-	l.peer.Policy = append(l.peer.Policy, engine.PolicyUpdate{Params: slices.Clone(params)})
-	w := l.way
-	l.mu.Unlock()
-	if w != nil {
+	params = slices.Clone(params)
+	l.ask(func(w way, answered func() bool) bool {
 		w.NoticePolicy(params)
-	}
+		if answered() {
+			l.mu.Lock()
+			l.peer.Policy = append(l.peer.Policy, engine.PolicyUpdate{Params: params})
+			l.mu.Unlock()
+		}
+		return true
+	}, func(string) {})
 }
 
 // Lifecycle takes an inference/lifecycle notification, and remembers which turns run.

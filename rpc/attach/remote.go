@@ -135,7 +135,7 @@ func (r *remote) tell(method string, params any) {
 
 // Call runs a tool.
 func (r *remote) Call(c engine.Call, answer func(tools.Reply)) bool {
-	return r.call(methodCall, callParams{By: c.By, Tool: c.Tool, Arguments: c.Arguments, Key: c.Key}, func(a wire.Answer) {
+	return r.call(methodCall, callParams{By: c.By, Tool: c.Tool, Arguments: c.Arguments, Key: c.Key, Conversation: c.Conversation, Cancel: c.Cancel, Patient: c.Patient}, func(a wire.Answer) {
 		var reply tools.Reply
 		switch {
 		case a.Err != nil:
@@ -189,6 +189,9 @@ func (r *remote) NoticePolicy(params json.RawMessage) { r.tell(methodNotice, par
 // Lifecycle takes an inference/lifecycle notification.
 func (r *remote) Lifecycle(params json.RawMessage) { r.tell(methodLifecycle, params) }
 
+// CancelWait calls a waiting call off.
+func (r *remote) CancelWait(cancel string) { r.tell(methodCancel, cancelParams{cancel}) }
+
 // Outcome says what came of an offer.
 func (r *remote) Outcome(o engine.Offer, a wire.Answer) {
 	r.tell(methodOutcome, outcome{o, answerOf(a)})
@@ -206,6 +209,11 @@ func (r *remote) Notification(method string, params json.RawMessage) {
 		var o offerParams
 		if json.Unmarshal(params, &o) == nil && r.link.host != nil {
 			r.link.offer(o.Offer, o.Params, time.Duration(o.LimitMs)*time.Millisecond)
+		}
+	case methodNotify:
+		var n notifyParams
+		if json.Unmarshal(params, &n) == nil && r.link.host != nil {
+			_ = r.link.host.Notify(n.Method, n.Params) // a client that is gone needs no word
 		}
 	case methodChanged:
 		var c changedParams

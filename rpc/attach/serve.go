@@ -30,7 +30,9 @@ const (
 	methodNotice      = "notice"
 	methodLifecycle   = "lifecycle"
 	methodOutcome     = "outcome"
+	methodCancel      = "cancel"
 	methodOffer       = "offer"
+	methodNotify      = "notify"
 	methodChanged     = "changed"
 )
 
@@ -40,11 +42,22 @@ type (
 		Peer   engine.Peer `json:"peer"`
 		Offers []outcome   `json:"offers"` // that were under way, or were answered, when the last holder ended
 	}
+	cancelParams struct {
+		Cancel string `json:"cancel"`
+	}
+	notifyParams struct {
+		Method string          `json:"method"`
+		Params json.RawMessage `json:"params"`
+	}
 	callParams struct {
 		By        journal.Source  `json:"by"`
 		Tool      string          `json:"tool"`
 		Arguments json.RawMessage `json:"arguments"`
 		Key       string          `json:"key,omitempty"`
+
+		Conversation string `json:"conversation,omitempty"`
+		Cancel       string `json:"cancel,omitempty"`
+		Patient      bool   `json:"patient,omitempty"`
 	}
 	resourceParams struct {
 		URI string `json:"uri"`
@@ -181,8 +194,13 @@ func (p *peer) call(params json.RawMessage, reply *wire.Reply) (bool, error) {
 	case len(c.Arguments) > 0 && !rawjson.IsObject(c.Arguments):
 		return true, errors.New("arguments must be an object")
 	}
-	call := engine.Call{By: c.By, Tool: c.Tool, Arguments: c.Arguments, Key: c.Key}
-	return p.socket.engine.Call(p.opened(), call, func(r tools.Reply) { reply.Result(r) }), nil
+	call := engine.Call{By: c.By, Tool: c.Tool, Arguments: c.Arguments, Key: c.Key, Conversation: c.Conversation, Cancel: c.Cancel, Patient: c.Patient}
+	answer := func(r tools.Reply) { reply.Result(r) }
+	if c.Cancel != "" { // it waits, beside all others
+		id := reply.Hold()
+		answer = func(r tools.Reply) { _ = p.conn.Answer(id, r) } // a session that is gone needs no word
+	}
+	return p.socket.engine.Call(p.opened(), call, answer), nil
 }
 
 func (p *peer) resource(params json.RawMessage, reply *wire.Reply) (bool, error) {
@@ -232,6 +250,11 @@ func (p *peer) Notification(method string, params json.RawMessage) {
 		session.NoticePolicy(params)
 	case methodLifecycle:
 		session.Lifecycle(params)
+	case methodCancel:
+		var c cancelParams
+		if json.Unmarshal(params, &c) == nil {
+			session.CancelWait(c.Cancel)
+		}
 	case methodOutcome:
 		var o outcome
 		if json.Unmarshal(params, &o) == nil && o.Answer != nil {
@@ -254,6 +277,15 @@ func (h remoteHost) Offer(o engine.Offer, params any, limit time.Duration) error
 	}
 	time.AfterFunc(limit+offerGrace, func() { h.p.opened().Outcome(o, wire.Answer{NoAnswer: true}) })
 	return h.p.conn.Notify(methodOffer, offerParams{Offer: o, Params: raw, LimitMs: limit.Milliseconds()})
+}
+
+// Notify has the session's process send a notification.
+func (h remoteHost) Notify(method string, params any) error {
+	raw, err := rawjson.Append(nil, params)
+	if err != nil {
+		return err
+	}
+	return h.p.conn.Notify(methodNotify, notifyParams{method, raw})
 }
 
 // Backlog is how many bytes wait for the session's process to read.

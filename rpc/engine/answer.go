@@ -18,6 +18,7 @@ import (
 // outcome is what an answer to a push means.
 type outcome struct {
 	taken       bool
+	unconfirmed bool
 	inferenceID string
 	noAnswer    bool
 	code        int64
@@ -27,6 +28,9 @@ type outcome struct {
 // outcomeOf reads an answer: whatever is neither an error nor accepted: false means taken (SPEC 6.5).
 func outcomeOf(a wire.Answer) outcome {
 	if a.NoAnswer {
+		if a.Err != nil {
+			return outcome{noAnswer: true, reason: a.Err.Message}
+		}
 		return outcome{noAnswer: true, reason: fmt.Sprintf("no answer within %.0f s", answerLimit.Seconds())}
 	}
 	if a.Err != nil {
@@ -40,7 +44,7 @@ func outcomeOf(a wire.Answer) outcome {
 	if json.Unmarshal(a.Result, &result) == nil && result.Accepted != nil && !*result.Accepted {
 		return outcome{reason: orUnknown(textOf(result.Reason))}
 	}
-	return outcome{taken: true, inferenceID: textOf(result.InferenceID)}
+	return outcome{taken: true, unconfirmed: a.Unconfirmed, inferenceID: textOf(result.InferenceID)}
 }
 
 func orUnknown(reason string) string {
@@ -83,7 +87,7 @@ func (v outcome) empty() bool {
 }
 
 // outcome takes in what came of an offer: the one place for wakes of all kinds.
-func (e *Engine) outcome(s *Session, o Offer, a wire.Answer) {
+func (e *Engine) outcome(d deliverer, o Offer, a wire.Answer) {
 	flying := e.land(o)
 	last := e.attempt(o)
 	if !flying && !a.Late {
@@ -93,7 +97,7 @@ func (e *Engine) outcome(s *Session, o Offer, a wire.Answer) {
 		a.Late = true // nobody waited for it any more
 	}
 	v := outcomeOf(a)
-	if v.taken && v.inferenceID != "" {
+	if s, is := d.(*Session); is && v.taken && v.inferenceID != "" {
 		s.turnBegan(v.inferenceID, false)
 	}
 	duplicate := v.duplicate(o, last)
@@ -103,9 +107,9 @@ func (e *Engine) outcome(s *Session, o Offer, a wire.Answer) {
 		}
 	}
 	if v.taken || duplicate {
-		e.taken(s, o, v, a.Late, duplicate)
+		e.taken(d, o, v, a.Late, duplicate)
 	} else {
-		e.notTaken(s, o, v, a.Late)
+		e.notTaken(d, o, v, a.Late)
 	}
 	if o.Reminder != "" {
 		e.logWaiting()
@@ -127,25 +131,26 @@ func (e *Engine) attempt(o Offer) *projection.Attempt {
 }
 
 // taken records that a host took a wake.
-func (e *Engine) taken(s *Session, o Offer, v outcome, late, duplicate bool) {
+func (e *Engine) taken(d deliverer, o Offer, v outcome, late, duplicate bool) {
 	if f := e.flights[o.EventID]; f != nil {
 		e.land(f.Offer) // a later offer under the same id is settled, too
 	}
 	delete(e.tried, keyOf(o))
 	switch {
 	case o.Message != nil:
-		e.messageTaken(o.Message, journal.Told{EventID: o.EventID, InferenceID: v.inferenceID, PushedAt: o.Due, Late: late, Duplicate: duplicate, To: s.name})
+		e.messageTaken(o.Message, journal.Told{EventID: o.EventID, InferenceID: v.inferenceID, PushedAt: o.Due, Late: late, Duplicate: duplicate, To: d.String()})
 	case o.Reminder == "":
-		if o.Silent {
+		if s, is := d.(*Session); is && o.Silent {
 			s.refusedSilent = false
 		}
-		e.record(&journal.Ack{EventID: o.EventID, InferenceID: v.inferenceID, Late: late, To: s.name})
+		e.record(&journal.Ack{EventID: o.EventID, InferenceID: v.inferenceID, Late: late, Unconfirmed: v.unconfirmed, To: d.String()})
 	default:
 		ack := &journal.Ack{ID: o.Reminder, EventID: o.EventID}
 		if r, open := e.state().Reminder(o.Reminder); open && r.Attempt != nil && r.Attempt.EventID == o.EventID {
 			ack = r.Ack(e.now())
 		}
-		ack.InferenceID, ack.Late, ack.Duplicate, ack.To = v.inferenceID, late, duplicate, s.name
+		ack.InferenceID, ack.Late, ack.Duplicate, ack.To = v.inferenceID, late, duplicate, d.String()
+		ack.Unconfirmed = v.unconfirmed
 		e.record(ack)
 	}
 }
@@ -162,7 +167,7 @@ func keyOf(o Offer) string {
 }
 
 // notTaken records that a host refused a wake, or did not answer. Another session may take it, if one can (SPEC 13.4).
-func (e *Engine) notTaken(s *Session, o Offer, v outcome, late bool) {
+func (e *Engine) notTaken(d deliverer, o Offer, v outcome, late bool) {
 	what, message := "the heartbeat", ""
 	switch {
 	case o.Message != nil:
@@ -171,8 +176,8 @@ func (e *Engine) notTaken(s *Session, o Offer, v outcome, late bool) {
 		what = "the push of reminder " + o.Reminder
 	}
 	e.o.Log.Info("the host did not take "+what+": "+v.reason, "event", o.EventID, "code", v.code)
-	e.record(&journal.Refuse{ID: o.Reminder, Message: message, EventID: o.EventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer, To: s.name})
-	if o.Reminder == "" && o.Message == nil && e.speaksUp(s, o, v, late) || o.Manual {
+	e.record(&journal.Refuse{ID: o.Reminder, Message: message, EventID: o.EventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer, To: d.String()})
+	if o.Reminder == "" && o.Message == nil && e.speaksUp(d, o, v, late) || o.Manual {
 		return
 	}
 	key := keyOf(o)
@@ -180,11 +185,8 @@ func (e *Engine) notTaken(s *Session, o Offer, v outcome, late bool) {
 	if !open || w.attempt == nil || w.attempt.EventID != o.EventID {
 		return // it is over, or another try is under way
 	}
-	if e.tried[key] == nil {
-		e.tried[key] = map[*Session]bool{}
-	}
-	e.tried[key][s] = true
-	if next, later := e.route(key, w.owner, w.attempt); next == nil && !later {
+	e.turnDown(key, d)
+	if next, later := e.route(&w); next == nil && !later {
 		e.endRound(key)
 		return
 	}
@@ -192,8 +194,9 @@ func (e *Engine) notTaken(s *Session, o Offer, v outcome, late bool) {
 }
 
 // speaksUp sends a silent heartbeat that was refused as empty again, with its text, at once (SPEC 7.2). False: it was no such one.
-func (e *Engine) speaksUp(s *Session, o Offer, v outcome, late bool) bool {
-	if !o.Silent || late || v.noAnswer || !v.empty() {
+func (e *Engine) speaksUp(d deliverer, o Offer, v outcome, late bool) bool {
+	s, is := d.(*Session)
+	if !is || !o.Silent || late || v.noAnswer || !v.empty() {
 		return false
 	}
 	s.refusedSilent = true

@@ -64,11 +64,18 @@ type Call struct {
 	Tool      string // one of package tools
 	Arguments json.RawMessage
 	Key       string // tells it from all others over a take-over (SPEC 13.2); empty: it does not come again
+
+	Conversation string // of the host, where the call says it (SPEC 14.5)
+	Cancel       string // by which a waiting call is called off; empty: it cannot be
+	Patient      bool   // the host is told of progress while it waits
 }
 
 // Call runs a tool for a session, nil for a command; answer is called once its events are on disk, or could not be put there. False:
 // the engine has ended, answer is never called.
 func (e *Engine) Call(s *Session, c Call, answer func(tools.Reply)) bool {
+	if c.Tool == "wait_for_wake" {
+		return e.wait(s, c, answer)
+	}
 	t, ours := toolCalls[c.Tool]
 	if !ours {
 		return e.callMesh(s, c, answer)

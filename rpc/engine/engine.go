@@ -22,6 +22,7 @@ import (
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/delivery"
 	"heartbeat-mcpl/rpc/tools"
 )
 
@@ -42,8 +43,10 @@ type Options struct {
 
 	// Mesh serves the tools by which agents see each other; nil: there is none.
 	Mesh      Mesh
-	Offline   string // why nothing can be pushed in this process at all; empty: the host's policy says
-	Proactive bool   // wakes can be polled on every connection, also where they are pushed
+	Offline   string            // why nothing can be pushed in this process at all; empty: the host's policy says
+	Command   *delivery.Command // that is started for wakes that no session takes; nil: there is none (SPEC 14.4)
+	Retry     time.Duration     // how long a command that says "not now" is left alone at first; 0: a minute
+	Proactive bool              // wakes can be polled on every connection, also where they are pushed
 }
 
 // Engine is the loop. All fields below working belong to who holds it.
@@ -55,19 +58,21 @@ type Engine struct {
 	working sync.Mutex    // held by a turn of the loop, and by a call that is answered beside it
 
 	store    *recovery.Store
-	mesh     Mesh // nil: there is none
+	program  *program // nil: there is none
+	mesh     Mesh     // nil: there is none
 	sessions []*Session
 	pushing  atomic.Bool         // a session lets wakes through; read by anybody
 	after    []func(saved error) // what waits for the commit of this turn
 	next     []func()            // what the loop handed to its own next turn
 
 	due      *dueQueue
-	flights  map[string]*flight           // offers without an outcome, by event id
-	tried    map[string]map[*Session]bool // who turned a wake down in this round
-	offered  uint64                       // Seq of the last offer
-	spoken   uint64                       // turn of the session that called last
-	resting  time.Time                    // until when wakes that were offered to a session that is not back yet wait for it
-	waiting  map[string]struct{}          // wakes that were not taken and wait for their next try, by key (SPEC 6.5)
+	flights  map[string]*flight            // offers without an outcome, by event id
+	tried    map[string]map[deliverer]bool // who turned a wake down in this round
+	out      map[deliverer]int             // how many offers each has without an outcome
+	offered  uint64                        // Seq of the last offer
+	spoken   uint64                        // turn of the session that called last
+	resting  time.Time                     // until when wakes that were offered to a session that is not back yet wait for it
+	waiting  map[string]struct{}           // wakes that were not taken and wait for their next try, by key (SPEC 6.5)
 	beat     heartbeat
 	clock    clock
 	flushed  chan struct{} // a writing of the views ended
@@ -125,8 +130,11 @@ func newEngine(o Options) *Engine {
 	o.Store.Now, o.Store.Log = o.Wall, o.Log
 	e := &Engine{
 		o: o, inbox: make(chan func(), 1024), done: make(chan struct{}),
-		due: newDueQueue(0), flights: map[string]*flight{}, waiting: map[string]struct{}{}, tried: map[string]map[*Session]bool{},
+		due: newDueQueue(0), flights: map[string]*flight{}, waiting: map[string]struct{}{}, tried: map[string]map[deliverer]bool{}, out: map[deliverer]int{},
 		flushed: make(chan struct{}, 1), messages: newMessages(),
+	}
+	if o.Command != nil {
+		e.program = newProgram(e, o.Command, o.Retry)
 	}
 	e.working.Lock()
 	return e
@@ -176,6 +184,9 @@ func (e *Engine) Run(ctx context.Context, reason func() string) error {
 	e.begin()
 	for ctx.Err() == nil {
 		e.turn(ctx)
+	}
+	if e.program != nil {
+		e.program.close()
 	}
 	e.drain()
 	e.commit()
@@ -269,6 +280,7 @@ func (e *Engine) commit() (saved error) {
 	for _, f := range after {
 		f(saved)
 	}
+	e.handOver()
 	e.tellChanges()
 	return saved
 }
@@ -325,6 +337,7 @@ func (e *Engine) untilNext() time.Duration {
 	if next, ok := e.nextDue(); ok {
 		wait = min(wait, time.Duration(max(0, next-e.now()))*time.Millisecond)
 	}
+	wait = min(wait, e.untilWaits())
 	if len(e.sessions) > 0 && len(e.changes.uris) > 0 {
 		wait = min(wait, max(0, flushSpacing-time.Since(e.changes.last)))
 	}

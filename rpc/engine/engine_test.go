@@ -189,6 +189,7 @@ func (r *rig) events(kinds ...journal.Kind) []journal.Event {
 // fakeHost keeps the pushes for the test to answer.
 type fakeHost struct {
 	session *Session
+	channel []channelParams
 	reads   atomic.Uint64
 	one     atomic.Bool // all calls come in one read
 	mu      sync.Mutex
@@ -223,6 +224,15 @@ func (h *fakeHost) Offer(o Offer, params any, limit time.Duration) error {
 func (h *fakeHost) Backlog() int64 { return 0 }
 
 func (h *fakeHost) Changed([]string) {}
+
+func (h *fakeHost) Notify(method string, params any) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p, is := params.(channelParams); is {
+		h.channel = append(h.channel, p)
+	}
+	return nil
+}
 
 // Reads says that each call came alone, or none did.
 func (h *fakeHost) Reads() uint64 {

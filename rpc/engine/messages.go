@@ -77,7 +77,7 @@ func (e *Engine) messageWake(id string) (wake, bool) {
 			continue
 		}
 		m, last := unread[i], e.state().Tried(id)
-		w := wake{owner: e.state().SessionOf(agent), attempt: last, offer: func(e *Engine, s *Session, now int64) { e.offerMessage(s, agent, m, now) }}
+		w := wake{key: messageKey + id, kind: kindMessage, owner: e.state().SessionOf(agent), attempt: last, offer: func(d deliverer, now int64) { e.offerMessage(d, agent, m, now) }}
 		if last != nil {
 			w.next = last.NextTry
 		}
@@ -99,14 +99,15 @@ func messageEvent(l projection.Letter, last *projection.Attempt) string {
 }
 
 // offerMessage offers a wake for a message.
-func (e *Engine) offerMessage(s *Session, agent string, l projection.Letter, now int64) {
+func (e *Engine) offerMessage(d deliverer, agent string, l projection.Letter, now int64) {
 	last := e.state().Tried(l.ID)
 	o := Offer{Message: &OfferedMessage{ID: l.ID, From: l.From, Agent: agent, SentMs: l.SentMs}, EventID: messageEvent(l, last), Due: now}
 	again := last != nil && last.EventID == o.EventID
-	params := newParams(o, now, "heartbeat:mesh")
+	params, words := newParams(o, now, "heartbeat:mesh"), text.Letter(l, now, e.o.Zone)
 	params.Origin = origin{Source: "mesh", MessageID: l.ID, From: l.From}
-	params.Payload.Content = append(params.Payload.Content, textBlock{"text", text.Letter(l, now, e.o.Zone)})
-	e.send(s, o, &journal.Tell{Message: l.ID, From: l.From, EventID: o.EventID, WrittenAt: l.SentMs, Again: again, To: s.name}, params)
+	params.Payload.Content = append(params.Payload.Content, textBlock{"text", words})
+	leaves := &journal.Tell{Message: l.ID, From: l.From, EventID: o.EventID, WrittenAt: l.SentMs, Again: again, To: d.String()}
+	e.send(d, o, leaves, content{kind: kindMessage, text: words, params: params, conversation: e.conversationOf("")})
 }
 
 // messageTaken records that the host took a message, the first time.

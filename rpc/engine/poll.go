@@ -219,6 +219,8 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 		ack, known := due[id]
 		letter, isLetter := e.messageOf(id)
 		switch {
+		case e.acknowledged(id):
+			answer.Acked++
 		case slices.Contains(letters, letter.ID): // a second time in one call is the same
 		case isLetter:
 			e.messageTaken(&OfferedMessage{ID: letter.ID, From: letter.From, SentMs: letter.SentMs}, journal.Told{EventID: id})

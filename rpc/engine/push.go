@@ -1,13 +1,9 @@
 package engine
 
 import (
-	"time"
-
-	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/text"
-	"heartbeat-mcpl/rpc/wire"
 )
 
 // pushParams are the params of a push/event request (SPEC 6.1, 8.10).
@@ -45,7 +41,7 @@ type textBlock struct {
 }
 
 // beatParams is a heartbeat's push: empty in silent mode (SPEC 6.2, 7.1).
-func beatParams(o Offer, state *projection.State, now int64, fallback bool, zone *time.Location) pushParams {
+func beatParams(o Offer, words string, now int64, fallback bool) pushParams {
 	p := newParams(o, now, "heartbeat:tick")
 	p.Origin = origin{Source: "heartbeat", Reason: "schedule", Silent: o.Silent, SilentFallback: fallback}
 	if o.Manual {
@@ -55,20 +51,20 @@ func beatParams(o Offer, state *projection.State, now int64, fallback bool, zone
 	if o.Silent {
 		p.Origin.ScheduledAt = text.Protocol(o.Due)
 	} else {
-		p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.HeartbeatWake(state, now, zone)})
+		p.Payload.Content = append(p.Payload.Content, textBlock{"text", words})
 	}
 	return p
 }
 
 // reminderParams is a reminder's push (SPEC 6.3).
-func reminderParams(o Offer, r *projection.Reminder, now int64, zone *time.Location) pushParams {
+func reminderParams(o Offer, r *projection.Reminder, words string, now int64) pushParams {
 	p := newParams(o, now, "heartbeat:reminder")
 	recurring, d := r.Recurring(), r.Details()
 	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring, Title: d.Title, Severity: d.Severity, URL: d.URL}
 	if recurring {
 		p.Tags = append(p.Tags, "heartbeat:recurring")
 	}
-	p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.ReminderWake(r, now, zone)})
+	p.Payload.Content = append(p.Payload.Content, textBlock{"text", words})
 	return p
 }
 
@@ -81,34 +77,4 @@ func newParams(o Offer, now int64, tag string) pushParams {
 		p.Tags = append(p.Tags, "heartbeat:overdue")
 	}
 	return p
-}
-
-// send records that an offer leaves, and has it leave once that is on disk (SPEC 6.6).
-func (e *Engine) send(s *Session, o Offer, leaves journal.Body, params pushParams) {
-	e.offered++
-	o.Seq = e.offered
-	e.takeOff(s, o)
-	e.record(leaves)
-	e.then(func(error) {
-		if err := s.host.Offer(o, params, answerLimit); err != nil {
-			e.next = append(e.next, func() { e.outcome(s, o, wire.Answer{NoAnswer: true}) })
-		}
-	})
-}
-
-// takeOff has an offer be without an outcome.
-func (e *Engine) takeOff(s *Session, o Offer) {
-	e.flights[o.EventID] = &flight{o, s}
-	s.flying++
-}
-
-// land ends an offer's being without an outcome. False: it was not, or another under its event id is.
-func (e *Engine) land(o Offer) bool {
-	f := e.flights[o.EventID]
-	if f == nil || f.Seq != o.Seq {
-		return false
-	}
-	delete(e.flights, o.EventID)
-	f.session.flying--
-	return true
 }

@@ -22,6 +22,8 @@ type Host interface {
 	Backlog() int64
 	// Reads is how often something was read from the client: what one read brought was written before any of it was answered.
 	Reads() uint64
+	// Notify sends a notification. It must not block.
+	Notify(method string, params any) error
 	// Changed tells of resources that changed. It must not block.
 	Changed(uris []string)
 }
@@ -50,6 +52,7 @@ type Client struct {
 	Name    string       `json:"name"`              // and version, as its clientInfo says
 	Session string       `json:"session,omitempty"` // the session's name from now on
 	Offers  mcpl.Session `json:"offers"`
+	Channel bool         `json:"channel,omitempty"` // it may take wakes as messages of a channel (SPEC 14.3)
 }
 
 // Peer is what a session is to an engine. It is registered with it again after a take-over (SPEC 13.2).
@@ -60,6 +63,8 @@ type Peer struct {
 	Met     bool           `json:"met"`               // the client has said what it speaks
 	Policy  []PolicyUpdate `json:"policy,omitempty"`  // the last request and what followed
 	Running []string       `json:"running,omitempty"` // turns of the host
+
+	Conversation string `json:"conversation,omitempty"` // as the host calls it, where it says so (SPEC 14.5)
 }
 
 // PolicyUpdate is one featureSets/update.
@@ -86,18 +91,21 @@ type Session struct {
 	policyAt      time.Time // when to say that no policy came; zero: never
 	refusedSilent bool      // the host refused the last silent wake as empty (SPEC 7.2)
 	warnedSilent  bool      // and the log said so
-	flying        int       // offers without an outcome
+	conversation  string    // as the host calls it; empty: it does not say (SPEC 14.5)
+	waits         []*wait   // calls that wait for a wake
+	confirmed     bool      // a message of the channel was acknowledged: they reach the agent
+	handed        []handed  // wakes that a waiting call carried, until they are taken
 	looked        uint64    // the host's Reads at the last look at the files
 }
 
 // Connect registers a session. underWay are wakes that an earlier engine offered to it: their outcomes are still to come, or follow at
 // once.
 func (e *Engine) Connect(host Host, p Peer, underWay ...Offer) *Session {
-	s := &Session{e: e, host: host, name: p.Name, pid: p.PID, client: p.Client}
+	s := &Session{e: e, host: host, name: p.Name, pid: p.PID, client: p.Client, conversation: p.Conversation}
 	e.do(func() {
 		s.since, s.called = e.now(), e.now()
 		if p.Met {
-			s.policy.Initialized(p.Client.Offers)
+			s.begin(p.Client, len(p.Policy) == 0)
 		}
 		for _, u := range p.Policy {
 			if u.Request {
@@ -111,6 +119,9 @@ func (e *Engine) Connect(host Host, p Peer, underWay ...Offer) *Session {
 		}
 		e.sessions = append(e.sessions, s)
 		e.adopt(s, underWay)
+		if p.Met && len(p.Policy) == 0 {
+			e.logWaiting()
+		}
 		if len(p.Policy) > 0 {
 			e.policyInForce(s)
 		}
@@ -129,15 +140,20 @@ func (s *Session) Close() {
 // Initialized begins a conversation on the connection: the policy of an earlier one is void.
 func (s *Session) Initialized(c Client) {
 	s.e.do(func() {
-		s.client, s.name = c, cmp.Or(c.Session, s.name)
-		s.policy.Initialized(c.Offers)
-		s.turns = turns{}
-		s.policyAt = time.Time{}
-		if c.Offers.MCPL {
-			s.policyAt = time.Now().Add(policyPatient)
-		}
+		s.begin(c, true)
 		s.e.logWaiting()
 	})
+}
+
+// begin takes in what the client says of itself.
+func (s *Session) begin(c Client, awaitsPolicy bool) {
+	s.client, s.name = c, cmp.Or(c.Session, s.name)
+	s.policy.Initialized(c.Offers)
+	s.turns = turns{}
+	s.policyAt = time.Time{}
+	if c.Offers.MCPL && awaitsPolicy {
+		s.policyAt = time.Now().Add(policyPatient)
+	}
 }
 
 // Call runs a tool; see [Engine.Call].
@@ -183,9 +199,38 @@ func (s *Session) Outcome(o Offer, a wire.Answer) {
 	s.e.do(func() { s.e.outcome(s, o, a) })
 }
 
-// canTake says whether a wake could go to the session now.
-func (s *Session) canTake() bool {
-	return s.policy.Blocked() == "" && !s.busy() && s.flying < mostInFlight && s.host.Backlog() < mostUnread
+// String is the session's name (SPEC 13.3).
+func (s *Session) String() string { return s.name }
+
+// takes is [deliverer.takes].
+func (s *Session) takes(w *wake) (now, later bool) {
+	if s.waitFor(w.kind) != nil {
+		return true, true
+	}
+	return s.canPush() || s.client.Channel, s.policy.Blocked() == "" || len(s.waits) > 0 || s.client.Channel
+}
+
+// deliver is [deliverer.deliver].
+func (s *Session) deliver(o Offer, c content) {
+	if w := s.waitFor(c.kind); w != nil {
+		w.got = append(w.got, carried{o, c})
+		return
+	}
+	if !s.canPush() && s.client.Channel {
+		s.channel(o, c)
+		return
+	}
+	if err := s.host.Offer(o, c.params, answerLimit); err != nil {
+		s.e.failed(s, o)
+	}
+}
+
+// canTake says whether some wake could go to the session now.
+func (s *Session) canTake() bool { return len(s.waits) > 0 || s.canPush() || s.client.Channel }
+
+// canPush says whether a push could go to it now.
+func (s *Session) canPush() bool {
+	return s.policy.Blocked() == "" && !s.busy() && s.e.out[s] < mostInFlight && s.host.Backlog() < mostUnread
 }
 
 // policyInForce lets out what waited for a session's policy: what was refused is tried again (SPEC 6.5), and the heartbeat that was
@@ -222,7 +267,7 @@ func (e *Engine) adopt(s *Session, underWay []Offer) {
 // abandoned gives up what was offered to a session that is gone.
 func (e *Engine) abandoned(s *Session) {
 	for _, f := range e.flights {
-		if f.session == s {
+		if f.by == s {
 			e.outcome(s, f.Offer, wire.Answer{NoAnswer: true})
 		}
 	}
@@ -249,8 +294,13 @@ func (e *Engine) Sessions(answer func([]SessionInfo)) bool {
 		all := []SessionInfo{}
 		for _, s := range e.bySpoken() {
 			info := SessionInfo{Name: s.name, Client: s.client.Name, PID: s.pid, SinceMs: s.since, CalledMs: s.called, Blocked: s.policy.Blocked(), Holder: s.pid == e.o.Store.PID}
-			if info.Blocked == "" {
+			switch {
+			case info.Blocked == "":
 				info.Takes = "push/event"
+			case len(s.waits) > 0:
+				info.Takes = "wait_for_wake"
+			case s.client.Channel:
+				info.Takes = "channel"
 			}
 			all = append(all, info)
 		}
@@ -265,29 +315,6 @@ func (e *Engine) bySpoken() []*Session {
 	return all
 }
 
-// route is the session that a wake goes to now: the one that it belongs to, else the one that called last, of those that can take it
-// and did not turn it down in this round (SPEC 13.4). nil and true: one may be able to later.
-func (e *Engine) route(key, owner string, last *projection.Attempt) (best *Session, later bool) {
-	for _, s := range e.sessions {
-		switch {
-		case e.tried[key][s] || s.policy.Blocked() != "":
-			continue
-		case !s.canTake():
-			later = true
-			continue
-		case s.name == owner:
-			return s, true
-		}
-		if best == nil || s.turn > best.turn {
-			best = s
-		}
-	}
-	if last != nil && last.Outcome == projection.Pending && time.Now().Before(e.resting) && !e.connected(last.To) {
-		return nil, true // whom it was offered to may be back in a moment, with the outcome
-	}
-	return best, later
-}
-
 // connected says whether a session of that name is here.
 func (e *Engine) connected(name string) bool {
 	return name == "" || slices.ContainsFunc(e.sessions, func(s *Session) bool { return s.name == name })
@@ -298,10 +325,13 @@ func (e *Engine) blocked() string {
 	if e.o.Offline != "" {
 		return e.o.Offline
 	}
+	if e.program != nil {
+		return ""
+	}
 	why := blockedNoSession
 	for _, s := range e.bySpoken() {
 		blocked := s.policy.Blocked()
-		if blocked == "" {
+		if blocked == "" || len(s.waits) > 0 || s.client.Channel {
 			return ""
 		}
 		if why == blockedNoSession {

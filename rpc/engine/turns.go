@@ -85,5 +85,5 @@ func (s *Session) expireTurns() {
 
 // busy says whether wakes are held: a turn runs, or a push is out that may begin one. Between turns they go out one by one.
 func (s *Session) busy() bool {
-	return s.policy.Idle() && (len(s.turns.running) > 0 || s.flying > 0)
+	return s.policy.Idle() && (len(s.turns.running) > 0 || s.e.out[s] > 0)
 }

@@ -32,13 +32,8 @@ type heartbeat struct {
 	due     int64 // since when
 	next    int64 // when the next one falls due meanwhile
 
-	held uint64 // AnchorIndex of the one that waits to be polled, as the log said
-}
-
-// flight is an offer without an outcome yet.
-type flight struct {
-	Offer
-	session *Session
+	held  uint64 // AnchorIndex of the one that waits to be polled, as the log said
+	stuck bool   // it is due, and nobody can take it just now
 }
 
 // beginHeartbeat looks whether the heartbeat fell due while no server ran.
@@ -68,7 +63,7 @@ func (e *Engine) nextBeat() (int64, bool) {
 // nextDue is when the loop has to look at the clock next for a wake.
 func (e *Engine) nextDue() (int64, bool) {
 	next, ok := e.nextBeat()
-	if e.allBusy() || e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
+	if e.beat.stuck || e.allBusy() || e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
 		ok = false // nothing but the turn's end, a poll or a policy brings it out
 	}
 	if first, some := e.due.first(); some && e.canOffer() {
@@ -81,7 +76,9 @@ func (e *Engine) nextDue() (int64, bool) {
 }
 
 // canOffer says whether a wake could go out now.
-func (e *Engine) canOffer() bool { return slices.ContainsFunc(e.sessions, (*Session).canTake) }
+func (e *Engine) canOffer() bool {
+	return slices.ContainsFunc(e.sessions, (*Session).canTake) || e.program != nil && e.program.idle()
+}
 
 // allBusy says whether wakes wait for turns to end: on each session that lets them through one runs.
 func (e *Engine) allBusy() bool {
@@ -132,10 +129,10 @@ func (e *Engine) fire(key string, now int64) {
 		e.due.remove(key)
 		return
 	}
-	s, later := e.route(key, w.owner, w.attempt)
+	d, later := e.route(&w)
 	switch {
-	case s != nil:
-		w.offer(e, s, now)
+	case d != nil:
+		w.offer(d, now)
 	case later:
 		e.due.set(key, now+tick.Milliseconds())
 	default: // those that could take it have turned it down
@@ -145,11 +142,13 @@ func (e *Engine) fire(key string, now int64) {
 
 // wake is one that may be offered.
 type wake struct {
-	owner   string // name of the session that it belongs to
-	attempt *projection.Attempt
-	next    func() int64 // when it is tried again after an attempt that was not taken
-	due     int64        // when it is offered first
-	offer   func(e *Engine, s *Session, now int64)
+	key, kind    string
+	owner        string // name of the session that it belongs to
+	conversation string // that asked for it
+	attempt      *projection.Attempt
+	next         func() int64 // when it is tried again after an attempt that was not taken
+	due          int64        // when it is offered first
+	offer        func(d deliverer, now int64)
 }
 
 // wake is that of a key; false: it is over.
@@ -158,17 +157,27 @@ func (e *Engine) wake(key string) (wake, bool) {
 		return e.messageWake(id)
 	}
 	if key == heartbeatKey {
-		b := &e.state().Beat
-		if b.Attempt == nil || e.state().Config.Paused {
+		w := e.beatWake()
+		if w.attempt == nil || e.state().Config.Paused {
 			return wake{}, false
 		}
-		return wake{owner: e.state().BeatSession, attempt: b.Attempt, next: b.Attempt.NextTry, offer: (*Engine).offerBeatAgain}, true
+		w.next, w.offer = w.attempt.NextTry, e.offerBeatAgain
+		return w, true
 	}
 	r, open := e.state().Reminder(key)
 	if !open {
 		return wake{}, false
 	}
-	return wake{owner: r.Session, attempt: r.Attempt, next: r.NextTry, due: r.FireAt, offer: func(e *Engine, s *Session, now int64) { e.offerReminder(r, s, now) }}, true
+	return wake{
+		key: key, kind: kindReminder, owner: r.Session, conversation: r.Conversation, attempt: r.Attempt, next: r.NextTry, due: r.FireAt,
+		offer: func(d deliverer, now int64) { e.offerReminder(d, r, now) },
+	}, true
+}
+
+// beatWake is the heartbeat as a wake.
+func (e *Engine) beatWake() wake {
+	s := e.state()
+	return wake{key: heartbeatKey, kind: kindHeartbeat, owner: s.BeatSession, conversation: s.BeatConversation, attempt: s.Beat.Attempt}
 }
 
 // endRound has a wake wait until it is tried again: every session that could take it was asked.
@@ -286,8 +295,10 @@ func (e *Engine) warnNoPolicy() {
 
 // fireBeat offers a heartbeat, without text in silent mode (SPEC 7.1).
 func (e *Engine) fireBeat(due, now int64, manual bool) {
-	s, _ := e.route(heartbeatKey, e.state().BeatSession, nil)
-	if s == nil {
+	w := e.beatWake()
+	w.attempt = nil
+	d, _ := e.route(&w)
+	if e.beat.stuck = d == nil && !manual; d == nil {
 		return // it is looked at again
 	}
 	if !manual {
@@ -296,39 +307,45 @@ func (e *Engine) fireBeat(due, now int64, manual bool) {
 		delete(e.tried, heartbeatKey)
 	}
 	o := Offer{EventID: "evt_" + e.o.NewID(), Manual: manual, Silent: e.state().Config.Mode == projection.ModeSilent, Due: due}
-	e.offerBeat(s, o, journal.Fire{}, now)
+	e.offerBeat(d, o, journal.Fire{}, now)
 }
 
 // offerBeatAgain offers the heartbeat that was not taken once more: until the next one is due, which takes its place (SPEC 6.5a).
-func (e *Engine) offerBeatAgain(s *Session, now int64) {
+func (e *Engine) offerBeatAgain(d deliverer, now int64) {
 	b := &e.state().Beat
 	o := Offer{EventID: "evt_" + e.o.NewID(), Silent: b.Silent, Due: b.Due}
 	again := b.Attempt.Again()
 	if again {
 		o.EventID = b.Attempt.EventID
 	}
-	e.offerBeat(s, o, journal.Fire{Retry: true, Again: again}, now)
+	e.offerBeat(d, o, journal.Fire{Retry: true, Again: again}, now)
 }
 
 // offerBeat sends a heartbeat; how says what kind of a try it is.
-func (e *Engine) offerBeat(s *Session, o Offer, how journal.Fire, now int64) {
-	how.By, how.EventID, how.Due, how.Manual, how.Silent, how.To = journal.ByTimer, o.EventID, o.Due, o.Manual, o.Silent, s.name
+func (e *Engine) offerBeat(d deliverer, o Offer, how journal.Fire, now int64) {
+	how.By, how.EventID, how.Due, how.Manual, how.Silent, how.To = journal.ByTimer, o.EventID, o.Due, o.Manual, o.Silent, d.String()
 	if o.Manual {
 		how.By = e.call.by
 	}
-	params := beatParams(o, e.state(), now, how.Fallback, e.o.Zone)
-	e.send(s, o, &how, params)
+	words := text.HeartbeatWake(e.state(), now, e.o.Zone)
+	e.send(d, o, &how, content{
+		kind: kindHeartbeat, text: words, params: beatParams(o, words, now, how.Fallback), conversation: e.conversationOf(e.state().BeatConversation),
+	})
 }
 
 // offerReminder offers a reminder: under the event id that was sent before if nobody answered it, so that the host can
 // tell, and under a fresh one otherwise (SPEC 6.6).
-func (e *Engine) offerReminder(r *projection.Reminder, s *Session, now int64) {
+func (e *Engine) offerReminder(d deliverer, r *projection.Reminder, now int64) {
 	o := Offer{Reminder: r.ID, EventID: "evt_" + e.o.NewID(), Due: r.FireAt}
 	again := r.Attempt.Again()
 	if again {
 		o.EventID = r.Attempt.EventID
 	}
-	e.send(s, o, &journal.Fire{By: journal.ByTimer, ID: r.ID, EventID: o.EventID, Due: o.Due, Again: again, To: s.name}, reminderParams(o, r, now, e.o.Zone))
+	words, details := text.ReminderWake(r, now, e.o.Zone), r.Details()
+	e.send(d, o, &journal.Fire{By: journal.ByTimer, ID: r.ID, EventID: o.EventID, Due: o.Due, Again: again, To: d.String()}, content{
+		kind: kindReminder, text: words, params: reminderParams(o, r, words, now), conversation: e.conversationOf(r.Conversation),
+		title: details.Title, severity: details.Severity, url: details.URL,
+	})
 }
 
 // notTakenYet says which wakes were offered and not taken, and when the next of them is tried again (SPEC 5.12); empty: none.

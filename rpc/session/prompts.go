@@ -11,6 +11,7 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/rpc/command"
+	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
@@ -57,7 +58,7 @@ func (s *Session) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
 		fail(reply, err)
 		return
 	}
-	handed := s.engine.Call(journal.ByCLI, "heartbeat_command", arguments, func(r tools.Reply) {
+	handed := s.engine.Call(engine.Call{By: journal.ByCLI, Tool: "heartbeat_command", Arguments: arguments}, func(r tools.Reply) {
 		if r.IsError {
 			reply.Error(jsonrpc2.CodeInvalidParams, r.Text, nil)
 			return

@@ -39,6 +39,14 @@ const instructions = "This server wakes you. A heartbeat comes periodically: see
 	"use reminder_add; see what is set with reminder_list, and take one back with reminder_cancel. What you set is kept " +
 	"across restarts. A wake that begins with [reminder ...] or [current time: ...] comes from this server, not from a person."
 
+// instructions are what a model is told of the server.
+func (s *Session) instructions() string {
+	if !s.o.Channel {
+		return instructions
+	}
+	return instructions + " Wakes come as messages of a channel; where one asks for it, call acknowledge_events with its event_id, so that the server knows that they reach you."
+}
+
 // dialect is the protocol that one request speaks.
 type dialect struct {
 	protocol  string
@@ -49,6 +57,7 @@ type dialect struct {
 type call struct {
 	dialect
 	name, arguments json.RawMessage // nil where the params have none
+	meta            json.RawMessage // its _meta; nil: it has none
 	client          string          // a stateless client's name; empty: it does not say
 }
 
@@ -65,6 +74,7 @@ func newCall(negotiated string, params json.RawMessage) (c call, err error) {
 			c.arguments = value
 		}
 	})
+	c.meta = meta
 	raw := rawjson.Get(meta, metaVersion)
 	if raw == nil {
 		if c.protocol = negotiated; negotiated == "" {
@@ -154,12 +164,12 @@ func (s *Session) initialize(params json.RawMessage, reply *wire.Reply) {
 	}
 	session := sessionOf(rawjson.Get(experimental, "mcpl"))
 	s.met, s.offers = true, session
-	s.engine.Initialized(engine.Client{Name: clientName(rawjson.Get(params, "clientInfo")), Offers: session})
+	s.engine.Initialized(engine.Client{Name: clientName(rawjson.Get(params, "clientInfo")), Offers: session, Channel: s.o.Channel})
 	reply.Result(map[string]any{
 		"protocolVersion": s.protocol,
-		"capabilities":    capabilities(session),
+		"capabilities":    s.capabilities(session),
 		"serverInfo":      s.info(),
-		"instructions":    instructions,
+		"instructions":    s.instructions(),
 	})
 }
 
@@ -180,10 +190,17 @@ func said(raw json.RawMessage) bool {
 	return !absent(raw) && string(raw) != "false"
 }
 
-func capabilities(session mcpl.Session) map[string]any {
+func (s *Session) capabilities(session mcpl.Session) map[string]any {
 	c := map[string]any{"tools": map[string]any{}, "resources": map[string]any{"subscribe": true}, "prompts": map[string]any{}}
+	experimental := map[string]any{}
 	if session.MCPL {
-		c["experimental"] = map[string]any{"mcpl": mcpl.Manifest(session.Lifecycle)}
+		experimental["mcpl"] = mcpl.Manifest(session.Lifecycle)
+	}
+	if s.o.Channel {
+		experimental["claude/channel"] = map[string]any{}
+	}
+	if len(experimental) > 0 {
+		c["experimental"] = experimental
 	}
 	return c
 }
@@ -200,8 +217,8 @@ func (s *Session) discover(c call, reply *wire.Reply) {
 	}
 	reply.Result(c.listing(map[string]any{
 		"supportedVersions": []string{stateless},
-		"capabilities":      capabilities(mcpl.Session{}),
-		"instructions":      instructions,
+		"capabilities":      s.capabilities(mcpl.Session{}),
+		"instructions":      s.instructions(),
 		"_meta":             map[string]any{metaServerInfo: s.info()},
 	}))
 }
@@ -210,10 +227,10 @@ func (s *Session) discover(c call, reply *wire.Reply) {
 func structured(protocol string) bool { return protocol >= "2025-06-18" }
 
 // listing is the tools as the protocol version knows them, those for polling where the host cannot be pushed to.
-func listing(protocol string, polling, mesh bool) []map[string]any {
+func listing(protocol string, polling, channel, mesh bool) []map[string]any {
 	var all []map[string]any
 	for _, t := range tools.All() {
-		if t.Polling && !polling || t.Mesh && !mesh {
+		if t.Polling && !polling && !(channel && t.Name == "acknowledge_events") || t.Mesh && !mesh {
 			continue
 		}
 		one := map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.InputSchema()}

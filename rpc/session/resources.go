@@ -147,6 +147,10 @@ func (s *Session) cancelled(params json.RawMessage) {
 	if json.Unmarshal(params, &p) != nil {
 		return
 	}
+	if s.waitEnded(string(p.RequestID)) {
+		s.engine.CancelWait(string(p.RequestID))
+		return
+	}
 	s.subs.mu.Lock()
 	defer s.subs.mu.Unlock()
 	s.subs.listens = slices.DeleteFunc(s.subs.listens, func(l listen) bool { return string(l.id) == string(p.RequestID) })

@@ -30,7 +30,9 @@ type Engine interface {
 	// Initialized begins the conversation anew: what the client says of itself.
 	Initialized(c engine.Client)
 	// Call runs a tool.
-	Call(by journal.Source, tool string, arguments json.RawMessage, answer func(tools.Reply)) bool
+	Call(c engine.Call, answer func(tools.Reply)) bool
+	// CancelWait calls a waiting call off.
+	CancelWait(cancel string)
 	// Resource reads one of the resources.
 	Resource(uri string, answer func(text string, err error)) bool
 	// UpdatePolicy takes a featureSets/update request.
@@ -50,6 +52,7 @@ type Options struct {
 	Log       *slog.Logger
 	Proactive bool // the tools for hosts that poll are always listed
 	Mesh      bool // the mesh's tools are listed and served
+	Channel   bool // wakes may go out as messages of a Claude Code channel (SPEC 14.3)
 }
 
 // Session is one conversation. Its fields but subs are used by the reading goroutine alone.
@@ -61,6 +64,7 @@ type Session struct {
 	offers   mcpl.Session
 	conn     *wire.Conn
 	subs     subscriptions
+	waiting  waiting
 }
 
 // New makes a session with the client on in and out.
@@ -86,6 +90,9 @@ func (s *Session) Drain(ctx context.Context, patience time.Duration) error {
 func (s *Session) Offer(o engine.Offer, params any, limit time.Duration) error {
 	return s.conn.Call("push/event", params, limit, func(a wire.Answer) { s.engine.Outcome(o, a) })
 }
+
+// Notify sends a notification; it implements [engine.Host].
+func (s *Session) Notify(method string, params any) error { return s.conn.Notify(method, params) }
 
 // Backlog is how many bytes wait for the client to read.
 func (s *Session) Backlog() int64 { return s.conn.Backlog() }
@@ -116,7 +123,7 @@ func (s *Session) Request(method string, params json.RawMessage, reply *wire.Rep
 	case "server/discover":
 		s.discover(call, reply)
 	case "tools/list":
-		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol, !s.offers.MCPL || s.o.Proactive, s.o.Mesh)}))
+		reply.Result(call.listing(map[string]any{"tools": listing(call.protocol, !s.offers.MCPL || s.o.Proactive, s.o.Channel, s.o.Mesh)}))
 	case "tools/call":
 		s.callTool(call, reply)
 	case "prompts/list":
@@ -150,7 +157,7 @@ func (s *Session) Notification(method string, params json.RawMessage) {
 	case "notifications/initialized":
 		// Nothing waits for it.
 	case "notifications/cancelled":
-		s.cancelled(params) // a subscription; calls are answered before a cancellation could reach them
+		s.cancelled(params) // a subscription, or a waiting call; others are answered before a cancellation could reach them
 	case "featureSets/update":
 		s.engine.NoticePolicy(params)
 	case "inference/lifecycle":
@@ -197,9 +204,26 @@ func (s *Session) callTool(call call, reply *wire.Reply) {
 		reply.Error(jsonrpc2.CodeInvalidParams, name+" is not served here: there is no mesh (HEARTBEAT_MESH is off, or the log says why)", nil)
 	case !isObject(arguments):
 		reply.Error(jsonrpc2.CodeInvalidParams, fmt.Sprintf("arguments of %s must be an object", name), nil)
-	case !s.engine.Call(journal.ByTool, name, arguments, func(r tools.Reply) { reply.Result(call.toolResult(r)) }):
+	case name == "wait_for_wake":
+		s.wait(call, reply)
+	case !s.engine.Call(call.of(name), func(r tools.Reply) { reply.Result(call.toolResult(r)) }):
 		ending(reply)
 	}
+}
+
+// of is the call of a tool.
+func (c *call) of(tool string) engine.Call {
+	return engine.Call{By: journal.ByTool, Tool: tool, Arguments: c.arguments, Conversation: conversation(c.meta)}
+}
+
+// conversation is the host's conversation that a call comes from, where the call says so (SPEC 14.5).
+func conversation(meta json.RawMessage) string {
+	for _, raw := range []json.RawMessage{rawjson.Get(meta, "threadId"), rawjson.Get(rawjson.Get(meta, "x-codex-turn-metadata"), "thread_id")} {
+		if id, isText := rawjson.Text(raw); isText && id != "" {
+			return id
+		}
+	}
+	return ""
 }
 
 // isObject says whether raw is a JSON object or nothing at all.
