@@ -37,6 +37,7 @@ const (
 	KindRead      Kind = 21 // an agent acknowledged messages of a mesh
 	KindTold      Kind = 22 // the host took a mesh's message
 	KindTell      Kind = 23 // a mesh's message is about to be pushed (written before it leaves)
+	KindAsk       Kind = 24 // a heartbeat was asked for where nothing is pushed: it waits to be polled
 )
 
 var kindNames = map[Kind]string{
@@ -44,7 +45,7 @@ var kindNames = map[Kind]string{
 	KindAck: "ack", KindRefuse: "refuse", KindDrop: "drop", KindStart: "start", KindStop: "stop",
 	KindPolicy: "policy", KindImport: "import", KindSetAside: "setaside", KindSnapshot: "snapshot",
 	KindHole: "hole", KindClock: "clock", KindCheckIn: "checkin", KindPresent: "present", KindTouch: "touch",
-	KindMessage: "message", KindRead: "read", KindTold: "told", KindTell: "tell",
+	KindMessage: "message", KindRead: "read", KindTold: "told", KindTell: "tell", KindAsk: "ask",
 }
 
 // String is the kind's name, or "unknown-N" for one of a newer version.
@@ -138,6 +139,8 @@ func Attribute(b Body, session, call string) {
 		b.Origin = o
 	case *Fire:
 		b.Origin = o
+	case *Ask:
+		b.Origin = o
 	case *Ack:
 		b.Origin = o
 	case *CheckIn:
@@ -156,6 +159,8 @@ func OriginOf(b Body) Origin {
 		return b.Origin
 	case *Fire:
 		return b.Origin
+	case *Ask:
+		return b.Origin
 	case *Ack:
 		return b.Origin
 	case *CheckIn:
@@ -167,10 +172,11 @@ func OriginOf(b Body) Origin {
 // Begin opens a journal. It is the first record, and its CRC is not seeded, so that the identity can be read from it.
 type Begin struct {
 	ID       string `msgpack:"id" json:"id"`                           // 16 random bytes in lower-case hex
-	Major    int    `msgpack:"v" json:"major"`                         // format version; a higher one is not opened
+	Major    int    `msgpack:"v" json:"major"`                         // format version that it began with; a higher one is not opened
 	Minor    int    `msgpack:"m" json:"minor"`                         // a higher one is read, unknown kinds and fields carried through
 	Before   string `msgpack:"bf,omitempty" json:"before,omitempty"`   // the identity of the damaged journal whose records go on in this one, at the same indices
 	Replaces string `msgpack:"rp,omitempty" json:"replaces,omitempty"` // the copy that holds the damaged journal before this one
+	Instead  string `msgpack:"in,omitempty" json:"instead,omitempty"`  // the identity that the views named which were imported when it was made: of a journal that is gone
 }
 
 // Configure changes the heartbeat's settings: the fields that are not nil.
@@ -211,16 +217,18 @@ type Details struct {
 	Severity string          `msgpack:"sv,omitempty" json:"severity,omitempty"`  // "high"; empty: normal
 	URL      string          `msgpack:"ur,omitempty" json:"url,omitempty"`       // what it is about: hosts that poll get it as content
 	Cron     string          `msgpack:"cr,omitempty" json:"cron,omitempty"`      // in place of EveryMs: five fields
-	Zone     string          `msgpack:"tz,omitempty" json:"timeZone,omitempty"`  // of Cron
+	Zone     string          `msgpack:"tz,omitempty" json:"timeZone,omitempty"`  // of Cron, or of Repeats
 	Until    int64           `msgpack:"un,omitempty" json:"until,omitempty"`     // it does not fall due after this; 0: for ever
 	Left     int             `msgpack:"lf,omitempty" json:"remaining,omitempty"` // how often it still falls due; 0: for ever
 	Extra    json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`     // JSON object: members of the view's entry that are not ours
+	Repeats  string          `msgpack:"rp,omitempty" json:"repeats,omitempty"`   // in place of EveryMs: "2 weeks", counted on the calendar; needs format 2
+	From     string          `msgpack:"fr,omitempty" json:"from,omitempty"`      // what Repeats counts from, on the clock on the wall: "2026-12-10T15:00:00"
 }
 
 // Equal says whether d and o are the same.
 func (d *Details) Equal(o *Details) bool {
 	return d.Title == o.Title && d.Severity == o.Severity && d.URL == o.URL && d.Cron == o.Cron && d.Zone == o.Zone &&
-		d.Until == o.Until && d.Left == o.Left && bytes.Equal(d.Extra, o.Extra)
+		d.Repeats == o.Repeats && d.From == o.From && d.Until == o.Until && d.Left == o.Left && bytes.Equal(d.Extra, o.Extra)
 }
 
 // Cancel removes a reminder.
@@ -238,8 +246,8 @@ type Fire struct {
 	Due      int64  `msgpack:"du" json:"due"`
 	Manual   bool   `msgpack:"mn,omitempty" json:"manual,omitempty"`   // heartbeat_trigger: the schedule does not move
 	Silent   bool   `msgpack:"si,omitempty" json:"silent,omitempty"`   // pushed without text (SPEC 7.1)
-	Fallback bool   `msgpack:"fb,omitempty" json:"fallback,omitempty"` // a refused silent tick, again in message mode (SPEC 7.2)
-	Retry    bool   `msgpack:"rt,omitempty" json:"retry,omitempty"`    // of the heartbeat: the one that was not taken, again; the schedule does not move (SPEC 6.5a)
+	Fallback bool   `msgpack:"fb,omitempty" json:"fallback,omitempty"` // the same heartbeat again, at once: a silent one that was refused, with its text (SPEC 7.2)
+	Retry    bool   `msgpack:"rt,omitempty" json:"retry,omitempty"`    // with Fallback: later, because the host did not take it (SPEC 6.5a)
 	Again    bool   `msgpack:"ag,omitempty" json:"again,omitempty"`    // EventID was sent before, without an answer (SPEC 6.6)
 	To       string `msgpack:"to,omitempty" json:"to,omitempty"`       // the session whom it is offered to
 	Origin
@@ -320,7 +328,8 @@ type SetAside struct {
 type Snapshot struct {
 	Part  uint32 `msgpack:"p" json:"part"`
 	Parts uint32 `msgpack:"ps" json:"parts"`
-	Data  []byte `msgpack:"d" json:"-"` // as package projection encodes it
+	Data  []byte `msgpack:"d" json:"-"`                          // as package projection encodes it
+	Needs int    `msgpack:"nd,omitempty" json:"needs,omitempty"` // the major version that a reader must know; 0: the first
 }
 
 // Hole stands at an index whose record is lost.
@@ -375,6 +384,12 @@ type Tell struct {
 	To        string `msgpack:"to,omitempty" json:"to,omitempty"`    // the session whom it is offered to
 }
 
+// Ask says that somebody asked for a heartbeat where nothing is pushed.
+type Ask struct {
+	By Source `msgpack:"by" json:"by"`
+	Origin
+}
+
 // Told says that the host took a message: it is not pushed again, nor offered to be polled. Times are Unix milliseconds.
 type Told struct {
 	Message     string `msgpack:"me" json:"message"`
@@ -401,6 +416,7 @@ func (*Message) Kind() Kind   { return KindMessage }
 func (*Read) Kind() Kind      { return KindRead }
 func (*Told) Kind() Kind      { return KindTold }
 func (*Tell) Kind() Kind      { return KindTell }
+func (*Ask) Kind() Kind       { return KindAsk }
 func (*Begin) Kind() Kind     { return KindBegin }
 func (*Configure) Kind() Kind { return KindConfigure }
 func (*Add) Kind() Kind       { return KindAdd }
@@ -467,6 +483,8 @@ func newBody(k Kind) Body {
 		return new(Told)
 	case KindTell:
 		return new(Tell)
+	case KindAsk:
+		return new(Ask)
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func Starts(dir string) ([]uint64, error) {
 // meta is the folder's small file that repeats the identity, so that either can restore the other.
 type meta struct {
 	ID     string `json:"id"`
-	Format int    `json:"format"`
+	Format int    `json:"format"` // the highest major version that an event in the journal needs
 }
 
 // readMeta reads it; false where it is not there or cannot be read.
@@ -145,8 +145,8 @@ func CheckFolder(dir string, id ID) error {
 	return nil
 }
 
-func writeMeta(dir string, id ID) error {
-	data, err := json.Marshal(meta{ID: id.String(), Format: Major})
+func writeMeta(dir string, id ID, format int) error {
+	data, err := json.Marshal(meta{ID: id.String(), Format: format})
 	if err != nil {
 		return err
 	}

@@ -41,9 +41,10 @@ func openWAL(dir string, segmentSize int) (writer, error) {
 
 // Log appends events to a journal. It is owned by one goroutine of the process that holds the [Lock].
 type Log struct {
-	dir string
-	id  ID
-	o   LogOptions
+	dir    string
+	id     ID
+	format int // what the meta file says
+	o      LogOptions
 
 	w       writer      // nil: the last append failed; the next one repairs first
 	last    uint64      // index of the last acknowledged record
@@ -61,12 +62,12 @@ func Create(dir string, begin Begin, now int64, o LogOptions) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return createAt(dir, id, Event{Index: 1, Time: now, Kind: KindBegin, Body: &begin}, o)
+	return createAt(dir, id, FirstMajor, Event{Index: 1, Time: now, Kind: KindBegin, Body: &begin}, o)
 }
 
-// createAt makes a new journal whose first record is the event, at whatever index. That record is written here: the log
+// createAt makes a new journal of that format whose first record is the event, at whatever index. That record is written here: the log
 // library does not open a folder whose only segment is empty and begins behind 1.
-func createAt(dir string, id ID, first Event, o LogOptions) (*Log, error) {
+func createAt(dir string, id ID, format int, first Event, o LogOptions) (*Log, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -82,7 +83,8 @@ func createAt(dir string, id ID, first Event, o LogOptions) (*Log, error) {
 		return nil, err
 	}
 	entry := append(binary.AppendUvarint(nil, uint64(len(record))), record...)
-	if err := writeMeta(dir, id); err != nil {
+	format = max(format, majorOf(first.Body))
+	if err := writeMeta(dir, id, format); err != nil {
 		return nil, err
 	}
 	if err := writeFileSynced(filepath.Join(dir, nameOf(first.Index)), entry); err != nil {
@@ -91,7 +93,7 @@ func createAt(dir string, id ID, first Event, o LogOptions) (*Log, error) {
 	if err := SyncDir(filepath.Dir(dir)); err != nil {
 		return nil, err
 	}
-	return newLog(dir, id, first.Index, first.Index, int64(len(entry)), o)
+	return newLog(dir, id, format, first.Index, first.Index, int64(len(entry)), o)
 }
 
 // OpenLog opens a journal that a scan found whole, for appending; last is the index of its last record.
@@ -106,8 +108,10 @@ func OpenLog(dir string, id ID, last uint64, o LogOptions) (*Log, error) {
 	if len(firsts) == 0 {
 		return nil, &Error{Op: "open", Path: dir, Err: ErrNoJournal}
 	}
-	if _, have, ok := readMeta(dir); !ok || have != id {
-		if err := writeMeta(dir, id); err != nil {
+	m, have, ok := readMeta(dir)
+	if !ok || have != id {
+		m.Format = Major // nobody knows any more what its events need
+		if err := writeMeta(dir, id, m.Format); err != nil {
 			return nil, err
 		}
 	}
@@ -116,10 +120,10 @@ func OpenLog(dir string, id ID, last uint64, o LogOptions) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLog(dir, id, last, tail, info.Size(), o)
+	return newLog(dir, id, m.Format, last, tail, info.Size(), o)
 }
 
-func newLog(dir string, id ID, last, tail uint64, size int64, o LogOptions) (*Log, error) {
+func newLog(dir string, id ID, format int, last, tail uint64, size int64, o LogOptions) (*Log, error) {
 	if o.SegmentSize <= 0 {
 		o.SegmentSize = defaultSegmentSize
 	}
@@ -129,7 +133,7 @@ func newLog(dir string, id ID, last, tail uint64, size int64, o LogOptions) (*Lo
 	if o.open == nil {
 		o.open = openWAL
 	}
-	l := &Log{dir: dir, id: id, o: o, last: last, tail: tail, size: size}
+	l := &Log{dir: dir, id: id, format: format, o: o, last: last, tail: tail, size: size}
 	if err := l.open(); err != nil {
 		return nil, err
 	}
@@ -192,6 +196,9 @@ func (l *Log) append(events []Event) error {
 		return err
 	}
 	tail, size, err := l.encode(events)
+	if err == nil {
+		err = l.raise(events)
+	}
 	if err != nil {
 		return err
 	}
@@ -211,6 +218,22 @@ func (l *Log) append(events []Event) error {
 	if l.attempt = l.attempt[:0]; cap(l.attempt) > mostKeptBuffer {
 		l.attempt, l.batch = nil, wal.Batch{}
 	}
+	return nil
+}
+
+// raise has the meta file say which format the events need, before they are there.
+func (l *Log) raise(events []Event) error {
+	format := l.format
+	for _, e := range events {
+		format = max(format, majorOf(e.Body))
+	}
+	if format == l.format {
+		return nil
+	}
+	if err := writeMeta(l.dir, l.id, format); err != nil {
+		return err
+	}
+	l.format = format
 	return nil
 }
 

@@ -35,12 +35,37 @@ const (
 // MaxBody is the largest body of a record, in bytes.
 const MaxBody = mostBodySize
 
-// The format's version, in every Begin record: a higher Major is not opened, a higher Minor is read with what this version
-// does not know carried through (SPEC 9.2).
+// The format's version: a higher Major is not opened, a higher Minor is read with what this version does not know carried
+// through (SPEC 9.2). A journal begins with FirstMajor, in its Begin record and its meta file. The first event that an older
+// version would get wrong raises the meta file's, before it is written: so a journal without such events stays readable by
+// older versions, and one with them is refused by these before they write anything.
 const (
-	Major = 1
-	Minor = 0
+	Major      = 2 // the highest that this version reads
+	FirstMajor = 1
+	Minor      = 0
 )
+
+// majorOf is the format that a reader of the body must know.
+func majorOf(b Body) int {
+	switch b := b.(type) {
+	case *Begin:
+		return max(FirstMajor, b.Major)
+	case *Add:
+		return b.Details.Needs()
+	case *Snapshot:
+		return max(FirstMajor, b.Needs)
+	}
+	return FirstMajor
+}
+
+// Needs is the major version that a reader of the details must know: 2 for a reminder that repeats on the calendar, which the
+// first takes for one that comes once.
+func (d *Details) Needs() int {
+	if d.Repeats != "" {
+		return 2
+	}
+	return FirstMajor
+}
 
 // ID is a journal's identity.
 type ID [16]byte

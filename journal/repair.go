@@ -103,7 +103,10 @@ func Rewrite(dir string, hint ID, newDir string, begin Begin, now int64, o LogOp
 	if err != nil {
 		return 0, 0, err
 	}
-	w := rewriter{id: id, now: now, dir: newDir, begin: begin, o: o, next: 1}
+	w := rewriter{id: id, format: Major, now: now, dir: newDir, begin: begin, o: o, next: 1}
+	if m, _, ok := readMeta(dir); ok {
+		w.format = m.Format
+	}
 	if len(s.firsts) > 0 {
 		w.next = s.firsts[0] // behind 1 where retention let it begin
 	}
@@ -128,6 +131,7 @@ func Rewrite(dir string, hint ID, newDir string, begin Begin, now int64, o LogOp
 // rewriter carries records over, in batches.
 type rewriter struct {
 	id      ID
+	format  int // of the journal that is read
 	now     int64
 	dir     string
 	begin   Begin
@@ -159,7 +163,7 @@ func (w *rewriter) put(e Event) error {
 	}
 	if w.log == nil {
 		var err error
-		w.log, err = createAt(w.dir, w.id, e, w.o)
+		w.log, err = createAt(w.dir, w.id, w.format, e, w.o)
 		return err
 	}
 	w.pending = append(w.pending, e)

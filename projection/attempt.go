@@ -8,36 +8,58 @@ import (
 	"heartbeat-mcpl/journal"
 )
 
-// Outcome says how the last attempt to deliver a wake went.
+// The one rule for what the host did not take, whatever woke (SPEC 6.5, 6.5a, 6.6, 12.5):
+//
+//	             Fire                    Refuse
+//	(nothing) ──────────> Pending ─────────────────────> Refused    a fresh event id goes out next
+//	                       ^   │ no answer, or a crash
+//	                       │   └───────────────────────> NoAnswer   the same event id goes out next
+//	                       └── [Attempt.RetryAt], or at once where something suggests that it may work now
+//
+// The fold counts the tries that failed in a row, so that a restart neither forgets nor repeats them.
+
+// Outcome says how an attempt to push a wake went.
 type Outcome uint8
 
 // The outcomes. A Pending attempt whose server is gone was never answered, so it counts as NoAnswer at the next start.
 const (
-	Pending  Outcome = 1 // offered (or about to be), no answer yet
+	Pending  Outcome = 1 // pushed (or about to be), no answer yet
 	Refused  Outcome = 2 // the host said no
 	NoAnswer Outcome = 3 // nobody knows: the same event id goes out again (SPEC 6.6)
 )
 
-// Attempt is the last try to deliver a wake that was not taken yet: a reminder's current occurrence, a message, or the heartbeat. It is
-// never changed.
+// Attempt is the last push of a reminder's current occurrence, of a heartbeat, or for a message. It is never changed.
 type Attempt struct {
 	EventID string  `msgpack:"e"`
-	At      int64   `msgpack:"a"` // when it was offered, or refused: Unix milliseconds
-	Sent    int     `msgpack:"s"` // how often this event id was offered
+	At      int64   `msgpack:"a"` // when it was pushed, or refused: Unix milliseconds
+	Sent    int     `msgpack:"s"` // how often this event id was pushed
 	Outcome Outcome `msgpack:"o"`
 	Code    int64   `msgpack:"c,omitempty"`
 	Reason  string  `msgpack:"r,omitempty"`
-	Failed  int     `msgpack:"n,omitempty"`  // how many tries in a row were not taken; an older version did not count them
-	To      string  `msgpack:"to,omitempty"` // the session that it was offered to
 
-	// While it is Pending, Reason is of the try before it: what came of that one, and when.
+	// While it is Pending, Reason is of the push before it: what came of that one, and when.
 	Before   Outcome `msgpack:"b,omitempty"`
 	BeforeAt int64   `msgpack:"t,omitempty"`
+
+	Count  int    `msgpack:"n,omitempty"`  // see [Attempt.Tries]
+	To     string `msgpack:"to,omitempty"` // the delivery that it was handed to, as the journal calls it; empty: of an older version
+	Waited int    `msgpack:"p,omitempty"`  // pauses in a row that passed before a try: one that came sooner, for another reason, makes the next pause no longer
 }
 
-// LastFailure is the last try that was not taken: what came of it, when, and why. While the answer to one is awaited that is the one
+// Tries is how many pushes in a row were not taken, under whatever event ids.
+func (a *Attempt) Tries() int {
+	if how, _, _ := a.Failed(); how != 0 {
+		return max(1, a.Count) // an older version did not count
+	}
+	if a == nil {
+		return 0
+	}
+	return a.Count
+}
+
+// Failed is the last push that was not taken: what came of it, when, and why. While the answer to one is awaited that is the one
 // before it; 0: there was none.
-func (a *Attempt) LastFailure() (how Outcome, at int64, reason string) {
+func (a *Attempt) Failed() (how Outcome, at int64, reason string) {
 	switch {
 	case a == nil:
 		return 0, 0, ""
@@ -47,31 +69,39 @@ func (a *Attempt) LastFailure() (how Outcome, at int64, reason string) {
 	return a.Outcome, a.At, a.Reason
 }
 
-// Again says whether the next try is the same event: nobody knows what became of the last one (SPEC 6.6).
-func (a *Attempt) Again() bool { return a != nil && a.Outcome != Refused }
-
-// pauses are those between tries; the last one repeats (SPEC 6.5).
-var pauses = []time.Duration{
+// pauses are how long it takes until the next try comes by itself, the first time, the second time ... in a row; after the last of them
+// always as long (SPEC 6.5).
+var pauses = [...]time.Duration{
 	30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 15 * time.Minute, 30 * time.Minute, time.Hour,
 }
 
-// NextTry is when a wake whose last try was not taken is tried again if nothing suggests before that it may work now, in Unix
-// milliseconds. Each pause is up to a tenth longer, so that many do not go out at one moment: by a chance that follows from the
-// event id, and is the same after a restart (SPEC 6.5).
-func (a *Attempt) NextTry() int64 {
-	pause := pauses[min(max(a.Failed, 1), len(pauses))-1].Milliseconds()
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(a.EventID + "/" + strconv.Itoa(a.Failed))) // a hash takes everything
-	return a.At + pause + int64(h.Sum32())%(pause/10+1)
+// RetryAt is when the next try comes by itself after a, which was not taken. Each pause is up to a tenth longer, by chance: many
+// that were refused at once do not come again at once. The chance is drawn from the event id, so that a restart comes to the same time.
+func (a *Attempt) RetryAt() int64 {
+	pause := pauses[min(a.Waited, len(pauses)-1)].Milliseconds()
+	draw := fnv.New64a()
+	_, _ = draw.Write(strconv.AppendInt([]byte(a.EventID), int64(a.Count), 10)) // it never fails
+	return a.At + pause + int64(draw.Sum64()%uint64(pause/10+1))
 }
 
-// same says whether both are the same try with the same outcome. What is known of the one before it is not in older snapshots.
+// RetryAt is when a reminder whose push was not taken comes again by itself: a recurring one at its next slot at the latest
+// (SPEC 6.5).
+func (r *Reminder) RetryAt() int64 {
+	at := r.Attempt.RetryAt()
+	if slot := r.next(r.Attempt.At); slot > 0 {
+		return min(at, slot)
+	}
+	return at
+}
+
+// same says whether both are the same push with the same outcome. What is known of the pushes before it is not in older snapshots.
 func (a *Attempt) same(o *Attempt) bool {
 	if a == nil || o == nil {
 		return a == o
 	}
 	x, y := *a, *o
 	for _, one := range []*Attempt{&x, &y} {
+		one.Count, one.Waited, one.To = 0, 0, ""
 		if one.Outcome == Pending {
 			one.Before, one.BeforeAt, one.Reason = 0, 0, ""
 		}
@@ -79,80 +109,40 @@ func (a *Attempt) same(o *Attempt) bool {
 	return x == y
 }
 
-// next is the try that follows a, the first one where that is nil.
+// next is the push that follows a, the first one where that is nil.
 func (a *Attempt) next(eventID, to string, now int64) *Attempt {
-	next := &Attempt{EventID: eventID, At: now, Sent: 1, Outcome: Pending, To: to}
-	if a == nil {
+	next := &Attempt{EventID: eventID, To: to, At: now, Sent: 1, Outcome: Pending, Count: a.Tries()}
+	switch {
+	case a == nil:
 		return next
+	case a.Outcome == Pending: // its server is gone: it was not answered
+		next.Count++
+		next.Waited = a.Waited
+	case now >= a.RetryAt():
+		next.Waited = a.Waited + 1
+	default:
+		next.Waited = a.Waited
 	}
 	if a.EventID == eventID {
 		next.Sent = a.Sent + 1
 	}
-	next.Failed = a.Failed
-	if a.Outcome == Pending { // its server ended before it could be answered
-		next.Failed++
-	}
-	next.Before, next.BeforeAt, next.Reason = a.LastFailure()
+	next.Before, next.BeforeAt, next.Reason = a.Failed()
 	return next
 }
 
-// refused is what became of a, if it is that try that was refused.
+// refused is what became of a, if it is that push that was refused.
 func (a *Attempt) refused(b *journal.Refuse, now int64) *Attempt {
 	if a == nil || a.EventID != b.EventID {
 		return a
 	}
 	refused := *a
+	if a.Outcome == Pending { // else it is a late answer to a try that counts already
+		refused.Count = a.Tries() + 1
+	}
 	refused.At, refused.Outcome, refused.Code, refused.Reason = now, Refused, b.Code, b.Reason
 	refused.Before, refused.BeforeAt = 0, 0
 	if b.NoAnswer {
 		refused.Outcome = NoAnswer
 	}
-	if a.Outcome == Pending { // a late word about the same try counts once
-		refused.Failed++
-	}
 	return &refused
-}
-
-// Beat is how the heartbeat stands.
-type Beat struct {
-	Attempt *Attempt `msgpack:"at,omitempty"` // of the one that fell due last; nil: it was taken, or none was sent
-	Due     int64    `msgpack:"du,omitempty"` // when that one fell due
-	Silent  bool     `msgpack:"si,omitempty"` // it was sent without text
-	Missed  int      `msgpack:"n,omitempty"`  // how many did not reach the agent since the last that did (SPEC 6.2a)
-	Since   int64    `msgpack:"s,omitempty"`  // when the first of them fell due
-	Why     string   `msgpack:"w,omitempty"`  // the last did not
-}
-
-func (b *Beat) same(o *Beat) bool {
-	x, y := *b, *o
-	x.Attempt, y.Attempt = nil, nil
-	return x == y && b.Attempt.same(o.Attempt)
-}
-
-// miss counts a heartbeat that did not reach the agent.
-func (b *Beat) miss(due int64, why string) {
-	if b.Missed++; b.Missed == 1 {
-		b.Since = due
-	}
-	b.Why = why
-}
-
-// fired is a heartbeat on its way, by hand or by the clock. A new one takes the place of one that was not taken.
-func (b *Beat) fired(f *journal.Fire, now int64) {
-	switch {
-	case f.Manual:
-		return
-	case f.Fallback || f.Retry:
-		b.Attempt = b.Attempt.next(f.EventID, f.To, now)
-	default:
-		if b.Attempt != nil {
-			_, _, why := b.Attempt.LastFailure()
-			if why == "" {
-				why = "it was not answered"
-			}
-			b.miss(b.Due, why)
-		}
-		b.Attempt = (*Attempt)(nil).next(f.EventID, f.To, now)
-	}
-	b.Due, b.Silent = f.Due, f.Silent
 }

@@ -68,10 +68,10 @@ func BenchmarkRemindersView(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint("reminders=", n), func(b *testing.B) {
 			s := folded(adds(n))
-			b.SetBytes(int64(len(RemindersView(s.Reminders(), 1))))
+			b.SetBytes(int64(len(RemindersView(s.Reminders(), ViewRef{Index: 1}))))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := WriteReminders(io.Discard, s.Reminders(), 1); err != nil {
+				if err := WriteReminders(io.Discard, s.Reminders(), ViewRef{Index: 1}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -83,7 +83,7 @@ func BenchmarkRemindersView(b *testing.B) {
 func BenchmarkReadReminders(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint("reminders=", n), func(b *testing.B) {
-			view := RemindersView(folded(adds(n)).Reminders(), 1)
+			view := RemindersView(folded(adds(n)).Reminders(), ViewRef{Index: 1})
 			b.SetBytes(int64(len(view)))
 			b.ReportAllocs()
 			for b.Loop() {

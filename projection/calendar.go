@@ -15,33 +15,103 @@ import (
 // Calendars count on the clock on the wall of a time zone. A wall time is told as if it were UTC, where no day lacks an hour
 // or has one twice; only then is it made a point in time.
 
-// NextCron is the first time after that (Unix milliseconds) at which the cron expression (five fields) falls in the zone.
-// A time that a change of the clocks skips falls once, at the change; one that comes twice falls once, the first time.
+// NextCron is the first time after that (Unix milliseconds) at which the cron expression (five fields) falls in the zone. Where the
+// minute or the hour begins with *, it follows elapsed time: what a change of the clocks skips does not fall, what comes twice
+// falls twice. Any other time that is skipped falls once, at the change; one that comes twice falls once, the first time (SPEC 6.9).
 func NextCron(expression, zone string, after int64) (int64, error) {
-	location, err := time.LoadLocation(zone)
-	if err != nil || zone == "Local" || zone == "" {
-		return 0, fmt.Errorf("%q %w", zone, errNoZone)
+	location, err := loadZone(zone)
+	if err != nil {
+		return 0, err
 	}
 	if err := checkCron(expression); err != nil {
 		return 0, err
 	}
+	if elapses(expression) {
+		return nextElapsed(expression, location, after)
+	}
 	wall := wallClock(time.UnixMilli(after), location)
 	for range 200 { // in the hour that comes twice, the times of its first pass are skipped
 		if wall, err = gronx.NextTickAfter(expression, wall, false); err != nil || wall.Year() > 9998 {
-			return 0, errors.New("it never falls due again")
+			return 0, errNever
 		}
 		if at := firstPass(wall, location); at > after {
 			return at, nil
 		}
 	}
-	return 0, errors.New("it never falls due again")
+	return 0, errNever
 }
 
-var errNoZone = errors.New("is no time zone")
+var (
+	errNever  = errors.New("it never falls due again")
+	errNoZone = errors.New("is no time zone")
+)
 
-var errCron = errors.New("give five fields, each in its range: minute (0-59), hour (0-23), day of the month (1-31), month (1-12), day of the week (0-6, SUN-SAT), such as 0 9 * * 1-5")
+// loadZone is the IANA zone of that name.
+func loadZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" || name == "" {
+		return nil, fmt.Errorf("%q %w", name, errNoZone)
+	}
+	return zone, nil
+}
 
-// checkCron takes five fields alone: what the library takes beyond them (seconds, years, @hourly) is not what SPEC means.
+// elapses says whether an expression falls all along an hour or a day: its minute or its hour begins with *.
+func elapses(expression string) bool {
+	fields := strings.Fields(expression)
+	return strings.HasPrefix(fields[0], "*") || strings.HasPrefix(fields[1], "*")
+}
+
+// nextElapsed goes through the times between two changes of the clocks, in each of which the wall keeps its distance from UTC.
+func nextElapsed(expression string, zone *time.Location, after int64) (int64, error) {
+	from := time.UnixMilli(after).Truncate(time.Minute).Add(time.Minute) // no time between two minutes falls
+	for from.Year() <= 9998 {
+		_, offset := from.In(zone).Zone()
+		_, change := from.In(zone).ZoneBounds()
+		shift := time.Duration(offset) * time.Second
+		wall := from.UTC().Add(shift)
+		if !wall.Truncate(time.Minute).Equal(wall) { // an offset with seconds, as they once were
+			wall = wall.Truncate(time.Minute).Add(time.Minute)
+		}
+		wall, err := gronx.NextTickAfter(expression, wall, true)
+		if err != nil {
+			return 0, errNever
+		}
+		at := wall.Add(-shift)
+		if change.IsZero() || at.Before(change) {
+			return at.UnixMilli(), nil
+		}
+		from = change
+	}
+	return 0, errNever
+}
+
+var errCron = errors.New("give five fields, each in its range: minute (0-59), hour (0-23), day of the month (1-31, L), month (1-12), day of the week (0-6, SUN-SAT, 1#1, 5L), such as 0 9 * * 1-5, or @daily")
+
+// cronNames are the expressions that have a name.
+var cronNames = map[string]string{
+	"@hourly": "0 * * * *", "@daily": "0 0 * * *", "@weekly": "0 0 * * 0", "@monthly": "0 0 1 * *", "@yearly": "0 0 1 1 *",
+}
+
+// Cron is an expression as five fields: @daily and the like are written out.
+func Cron(expression string) string {
+	if fields, ok := cronNames[strings.ToLower(strings.TrimSpace(expression))]; ok {
+		return fields
+	}
+	return expression
+}
+
+// CronEither says whether a day on which either the day of the month or the weekday fits is one of the expression's: both are
+// given, and neither begins with *.
+func CronEither(expression string) bool {
+	fields := strings.Fields(expression)
+	if len(fields) != 5 {
+		return false
+	}
+	any := func(field string) bool { return strings.HasPrefix(field, "*") || field == "?" }
+	return !any(fields[2]) && !any(fields[4])
+}
+
+// checkCron takes five fields alone: what the library takes beyond them (seconds, years, its own names) is not what SPEC means.
 func checkCron(expression string) error {
 	if len(strings.Fields(expression)) != 5 || len(expression) > 200 || !gronx.IsValid(expression) {
 		return errCron

@@ -93,12 +93,12 @@ func (r *Reminder) next(now int64) int64 {
 // slotAfter is the reminder's first slot after now, and after the current one; 0: there is none.
 func (r *Reminder) slotAfter(now int64) int64 {
 	d := r.Details()
-	if d.Cron == "" {
+	if !r.OnCalendar() {
 		return nextSlot(r.FireAt, r.EveryMs, now)
 	}
-	next, err := NextCron(d.Cron, d.Zone, max(now, r.FireAt))
+	next, err := nextOf(&d, d.Zone, max(now, r.FireAt))
 	if errors.Is(err, errNoZone) { // not on this machine: that ends no promise
-		next, err = NextCron(d.Cron, "UTC", max(now, r.FireAt))
+		next, err = nextOf(&d, "UTC", max(now, r.FireAt))
 	}
 	if err != nil {
 		return 0 // it was valid when it was set: a calendar that has no further day
@@ -106,21 +106,33 @@ func (r *Reminder) slotAfter(now int64) int64 {
 	return next
 }
 
-// NextTry is when the reminder is tried again after its last try was not taken, if nothing suggests before that it may work now: after
-// a pause, or at its next slot (SPEC 6.5).
-func (r *Reminder) NextTry() int64 {
-	next := r.Attempt.NextTry()
-	if !r.Recurring() {
-		return next
+// nextOf is the first time after that at which a calendar's reminder falls in the zone.
+func nextOf(d *journal.Details, zone string, after int64) (int64, error) {
+	if d.Repeats == "" {
+		return NextCron(d.Cron, zone, after)
 	}
-	slot := r.Attempt.At + r.EveryMs
-	if r.Details().Cron != "" {
-		slot = r.slotAfter(r.Attempt.At)
+	rule, err := RuleOf(d, zone)
+	if err != nil {
+		return 0, err
 	}
-	if slot > 0 {
-		next = min(next, slot)
+	return rule.Next(after)
+}
+
+// Then are the reminder's n times after the one that it waits for, or that is late, as far as it comes again.
+func (r *Reminder) Then(n int, now int64) []int64 {
+	var then []int64
+	next, d := *r, r.Details()
+	for len(then) < n {
+		next.SetDetails(d)
+		at := next.next(max(now, next.FireAt))
+		if at == 0 || at > MostTimeMs {
+			break
+		}
+		then = append(then, at)
+		next.FireAt = at
+		d.Left = max(0, d.Left-1)
 	}
-	return next
+	return then
 }
 
 // nextSlot is the first of fireAt+every, fireAt+2*every ... that lies after now: missed slots are one (SPEC 6.4), and the
@@ -143,14 +155,19 @@ func (s *State) ConfigEdit(by journal.Source, base Config, file FileConfig) *jou
 		Cleared:    differs(file.Cleared, base.Cleared),
 		Active:     differs(file.Active, base.Active),
 	}
+	return s.configure(by, change, base.Extra, file.Extra)
+}
+
+// configure is [State.Configure] with the members that are not ours, as somebody made them extra where they were before.
+func (s *State) configure(by journal.Source, change Change, before, extra []byte) *journal.Configure {
 	next := s.Configure(by, change)
-	if bytes.Equal(file.Extra, base.Extra) || bytes.Equal(file.Extra, s.Config.Extra) {
+	if bytes.Equal(extra, before) || bytes.Equal(extra, s.Config.Extra) {
 		return next
 	}
 	if next == nil {
 		next = &journal.Configure{By: by}
 	}
-	next.Extra, next.ClearExtra = file.Extra, len(file.Extra) == 0
+	next.Extra, next.ClearExtra = extra, len(extra) == 0
 	return next
 }
 
@@ -167,12 +184,13 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 			continue
 		}
 		add := &journal.Add{
-			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs, Fixed: r.Fixed, Details: r.Details(),
+			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs, Fixed: r.Fixed, Details: movedRule(base, r),
 		}
 		if old, open := s.Reminder(r.ID); open { // who asked for it does not change, and is in no view
 			add.Session, add.Conversation = old.Session, old.Conversation
 		}
 		edits = append(edits, add)
+
 	}
 	if len(file.Problems) > 0 {
 		return edits
@@ -183,6 +201,21 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 		}
 	}
 	return edits
+}
+
+// movedRule are the details of an edited reminder. Where a person moved the time of one whose rule does not come then, the rule
+// counts from that time.
+func movedRule(base *State, r *Reminder) journal.Details {
+	d := r.Details()
+	have, ok := base.Reminder(r.ID)
+	if d.Repeats == "" || !ok || have.FireAt == r.FireAt || have.Details().From != d.From {
+		return d
+	}
+	rule, err := RuleOf(&d, d.Zone)
+	if err == nil && !rule.Holds(r.FireAt) {
+		d.From = RuleFrom(WallOf(r.FireAt, rule.zone))
+	}
+	return d
 }
 
 func shows(s *State, r *Reminder) bool {

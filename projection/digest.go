@@ -29,7 +29,7 @@ func (c *Config) Digest() Digest {
 // toggle adds r to the set, or takes it out.
 func (d *Digest) toggle(r *Reminder) {
 	more := r.Details()
-	one := make(fields, 0, 512).text(r.ID, r.Message, more.Title, more.Severity, more.URL, more.Cron, more.Zone, string(more.Extra)).
+	one := make(fields, 0, 512).text(r.ID, r.Message, more.Title, more.Severity, more.URL, more.Cron, more.Zone, string(more.Extra), more.Repeats, more.From).
 		number(more.Until, int64(more.Left), r.CreatedAt, r.FireAt, r.EveryMs).digest()
 	for i := range d {
 		d[i] ^= one[i]

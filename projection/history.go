@@ -51,7 +51,8 @@ type Wake struct {
 	Message     string       `json:"message,omitempty"` // what its subject said then; empty: what it says last
 	EveryMs     int64        `json:"everyMs,omitempty"` // the same
 
-	index uint64 // of the event that said the last of it
+	index   uint64 // of the event that said the last of it
+	retried bool   // of a heartbeat that was not taken: it is tried again
 }
 
 // Newer compares two wakes by when they last did something: the newer first, within one millisecond by the journal.
@@ -99,11 +100,14 @@ const MeshID = "mesh"
 type Subject struct {
 	ID          string         `json:"id"` // empty: the heartbeat
 	Message     string         `json:"message"`
-	SetBy       journal.Source `json:"setBy,omitempty"` // empty: the event is no longer in the journal
+	State       WakeState      `json:"state,omitempty"`  // of a reminder in a report
+	StateAt     Instant        `json:"stateAt,omitzero"` // when it falls or fell due, was taken or was cancelled
+	SetBy       journal.Source `json:"setBy,omitempty"`  // empty: the event is no longer in the journal
 	SetAt       Instant        `json:"setAt"`
 	Edits       int            `json:"edits,omitempty"` // how often it was changed in the file
 	EveryMs     int64          `json:"everyMs,omitempty"`
 	Cron        string         `json:"cron,omitempty"`
+	Repeats     string         `json:"repeats,omitempty"`
 	NextAt      Instant        `json:"nextAt"` // when it falls due next; null when it is over
 	CancelledAt Instant        `json:"cancelledAt"`
 	CancelledBy journal.Source `json:"cancelledBy,omitempty"`
@@ -145,6 +149,7 @@ type History struct {
 	Last      Instant // time of the last
 
 	index   uint64              // of the event that is being folded
+	asked   Instant             // when somebody last asked for a heartbeat to poll
 	alive   Instant             // when a server last did something
 	letters map[string]*Wake    // for messages that the host did not take yet, by id
 	open    map[string]*Subject // reminders that are not over, by id
@@ -168,7 +173,7 @@ func (h *History) Begin(s *State) {
 	h.configured(s.Config)
 	for _, r := range s.Reminders() {
 		if h.open[r.ID] == nil {
-			h.add(&Subject{ID: r.ID, Message: r.Message, SetAt: Instant(r.CreatedAt), EveryMs: r.EveryMs, Cron: r.Details().Cron})
+			h.add(&Subject{ID: r.ID, Message: r.Message, SetAt: Instant(r.CreatedAt), EveryMs: r.EveryMs, Cron: r.Details().Cron, Repeats: r.Details().Repeats})
 		}
 	}
 }
@@ -198,6 +203,8 @@ func (h *History) Apply(e journal.Event) {
 	case *journal.Drop:
 		w := h.Heartbeat.wake(&Wake{Due: Instant(b.Due), Result: ResultDropped, DroppedAt: at, Reason: b.Reason})
 		w.index = e.Index
+	case *journal.Ask:
+		h.asked = at
 	case *journal.Tell:
 		h.applyTell(b, at)
 	case *journal.Told:
@@ -230,9 +237,13 @@ func (h *History) Finish(s *State, now int64) {
 			continue
 		}
 		subject.NextAt, subject.Message, subject.EveryMs, subject.Cron = Instant(r.FireAt), r.Message, r.EveryMs, r.Details().Cron
+		subject.Repeats = r.Details().Repeats
 		if r.FireAt <= now && subject.unsettled(Instant(r.FireAt)) == nil {
 			subject.wake(&Wake{Due: Instant(r.FireAt), Result: ResultDue})
 		}
+	}
+	for _, w := range h.Heartbeat.Wakes {
+		w.retried = s.Beat != nil && w.Due == Instant(s.Beat.Due)
 	}
 	h.configured(s.Config)
 	if due, active := s.HeartbeatDue(); active {
@@ -270,12 +281,12 @@ func (h *History) configured(c Config) {
 
 func (h *History) applyAdd(b *journal.Add, at Instant) {
 	if s := h.open[b.ID]; s != nil {
-		s.Message, s.EveryMs, s.Cron = b.Message, b.EveryMs, b.Cron
+		s.Message, s.EveryMs, s.Cron, s.Repeats = b.Message, b.EveryMs, b.Cron, b.Repeats
 		s.Edits++
 		s.abandon()
 		return
 	}
-	h.add(&Subject{ID: b.ID, Message: b.Message, SetBy: b.By, SetAt: at, EveryMs: b.EveryMs, Cron: b.Cron})
+	h.add(&Subject{ID: b.ID, Message: b.Message, SetBy: b.By, SetAt: at, EveryMs: b.EveryMs, Cron: b.Cron, Repeats: b.Repeats})
 }
 
 func (h *History) applyCancel(b *journal.Cancel, at Instant) {
@@ -309,10 +320,11 @@ func (h *History) applyFire(b *journal.Fire, at Instant) {
 	if w == nil || b.ID == "" && !b.Fallback {
 		w = s.wake(&Wake{Due: Instant(b.Due), Manual: b.Manual})
 	}
-	if b.Fallback { // it has the text of now, where the one before had none
+	fallback := b.Fallback && !b.Retry
+	if fallback { // it has the text of now, where the one before had none
 		w.Message, w.EveryMs = s.Message, s.EveryMs
 	}
-	h.push(s, w, PushRecord{SentAt: at, EventID: b.EventID, Silent: b.Silent, Fallback: b.Fallback})
+	h.push(s, w, PushRecord{SentAt: at, EventID: b.EventID, Silent: b.Silent, Fallback: fallback})
 }
 
 // push adds one push to a wake.
@@ -358,7 +370,7 @@ func (h *History) applyPolled(b *journal.Ack, at Instant) {
 	s := h.subject(b.ID)
 	w := s.unsettled(Instant(b.Due))
 	if w == nil {
-		w = s.wake(&Wake{Due: Instant(b.Due)})
+		w = s.wake(&Wake{Due: Instant(b.Due), Manual: b.ID == "" && Instant(b.Due) == h.asked})
 	}
 	w.Result, w.TakenAt, w.Polled, w.index = ResultTaken, at, true, h.index
 	if b.ID != "" && b.Next == 0 {

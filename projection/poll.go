@@ -26,14 +26,6 @@ func (r *Reminder) OccurrenceID() string {
 	return fmt.Sprintf("reminder-%s-%d", strings.ReplaceAll(url.QueryEscape(r.ID), "+", "%20"), r.Since)
 }
 
-// HeartbeatOccurrenceID is the same for the next heartbeat.
-func (s *State) HeartbeatOccurrenceID() string { return fmt.Sprintf("heartbeat-%d", s.AnchorIndex) }
-
-// PolledHeartbeat is the event that says that the host acknowledged the heartbeat that is due.
-func (s *State) PolledHeartbeat() *journal.Ack {
-	return &journal.Ack{By: journal.ByTool, EventID: s.HeartbeatOccurrenceID(), Due: s.AnchorMs + s.Config.IntervalMs}
-}
-
 // Acknowledged says whether an alert about the files was acknowledged, and may not be shown at now.
 func (s *State) Acknowledged(eventID string, now int64) bool {
 	until, ok := s.acked[eventID]
@@ -42,9 +34,13 @@ func (s *State) Acknowledged(eventID string, now int64) bool {
 
 // applyPolled folds an acknowledgement of what is no reminder's.
 func (s *State) applyPolled(b *journal.Ack, e journal.Event) {
-	if b.EventID == s.HeartbeatOccurrenceID() {
+	switch b.EventID {
+	case s.HeartbeatOccurrenceID():
 		s.anchor(e)
-		s.countBeat(b, e)
+		s.beatReached(e)
+		return
+	case s.AskedOccurrenceID():
+		s.beatReached(e)
 		return
 	}
 	if len(s.acked) >= mostAcked {

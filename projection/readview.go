@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -43,6 +45,8 @@ type FileConfig struct {
 	Extra      []byte
 	Ref        ViewRef
 	Problems   []string // the view is usable in part (SPEC 3.3); a sentence fragment each
+
+	doubts []doubt
 }
 
 // Over is the settings c with what the file says laid over them.
@@ -61,20 +65,43 @@ func (f *FileConfig) Over(c Config) Config {
 // Differences are what the file says otherwise than the settings c, a sentence fragment each.
 func (f *FileConfig) Differences(c Config) []string {
 	var all []string
-	differ := func(name string, differs bool, file, journal any) {
-		if differs {
-			all = append(all, fmt.Sprintf("%s is %v, and the journal says %v", name, file, journal))
+	for _, d := range c.Changes(f.Over(c)) {
+		if d.Name == othersChange {
+			all = append(all, "members that are not the server's differ from those in the journal")
+			continue
+		}
+		all = append(all, fmt.Sprintf("%s is %v, and the journal says %v", d.Name, d.To, d.From))
+	}
+	return all
+}
+
+// ConfigChange is one setting that differs; From and To are as the view has them, texts shortened.
+type ConfigChange struct {
+	Name, From, To string
+}
+
+// othersChange is the name for all members that are not ours together.
+const othersChange = "other members"
+
+// Changes are the settings that are otherwise in o.
+func (c *Config) Changes(o Config) []ConfigChange {
+	var all []ConfigChange
+	differ := func(name string, from, to string) {
+		if from != to {
+			all = append(all, ConfigChange{name, from, to})
 		}
 	}
-	over := f.Over(c)
-	differ("intervalSeconds", over.IntervalMs != c.IntervalMs, Length(over.IntervalMs).String(), Length(c.IntervalMs).String())
-	differ("paused", over.Paused != c.Paused, over.Paused, c.Paused)
-	differ("deliveryMode", over.Mode != c.Mode, over.Mode, c.Mode)
-	differ("cleared", over.Cleared != c.Cleared, over.Cleared, c.Cleared)
-	differ("activeHours", over.Active != c.Active, shortQuote(over.Active), shortQuote(c.Active))
-	differ("message", over.Message != c.Message, shortQuote(over.Message), shortQuote(c.Message))
-	if !bytes.Equal(over.Extra, c.Extra) {
-		all = append(all, "members that are not the server's differ from those in the journal")
+	differ("intervalSeconds", Length(c.IntervalMs).String(), Length(o.IntervalMs).String())
+	differ("paused", strconv.FormatBool(c.Paused), strconv.FormatBool(o.Paused))
+	differ("deliveryMode", c.Mode, o.Mode)
+	differ("standing", strconv.FormatBool(c.Standing), strconv.FormatBool(o.Standing))
+	differ("cleared", strconv.FormatBool(c.Cleared), strconv.FormatBool(o.Cleared))
+	differ("activeHours", shortQuote(c.Active), shortQuote(o.Active))
+	if c.Message != o.Message {
+		all = append(all, ConfigChange{"message", shortQuote(c.Message), shortQuote(o.Message)})
+	}
+	if !bytes.Equal(c.Extra, o.Extra) {
+		all = append(all, ConfigChange{othersChange, shorten(string(c.Extra)), shorten(string(o.Extra))})
 	}
 	return all
 }
@@ -82,8 +109,11 @@ func (f *FileConfig) Differences(c Config) []string {
 // FileReminders is what a reminders view says.
 type FileReminders struct {
 	Reminders []Reminder
-	Index     uint64 // the newest journalIndex in it: the view showed that event's state; 0: it does not say
+	Index     uint64   // the newest journalIndex in it: the view showed that event's state; 0: it does not say
+	Journals  []string // the journals that it names, by the beginnings of their identities: hardly ever more than one
 	Problems  []string
+
+	doubtful []doubtfulEntry
 }
 
 // ReadConfigView reads the bytes of a config view. An error wraps [ErrDamaged].
@@ -111,21 +141,27 @@ func ReadConfigView(data []byte) (FileConfig, error) {
 		_ = json.Unmarshal(raw, &f.Ref) // ours, and only a hint: what is not in its shape says nothing
 		delete(members, "journal")
 	}
+	f.doubts = slips(members, configMembers, data)
 	f.Extra = objectOf(members)
 	return f, nil
 }
 
-// FirstViewIndex is the journalIndex that the first entry of a reminders view seems to name, 0 where it names none. It is a
-// guess: the view is not read.
-func FirstViewIndex(data []byte) uint64 {
+// FirstViewRef is what the first entry of a reminders view seems to name: the journal and the event; the zero value where it
+// names none. It is a guess: the view is not read.
+func FirstViewRef(data []byte) (ref ViewRef) {
 	const near = MostImportBytes // an entry is hardly longer
 	_, behind, _ := bytes.Cut(data[:min(len(data), near)], []byte(`"journalIndex": `))
 	digits := bytes.IndexFunc(behind, func(r rune) bool { return r < '0' || r > '9' })
 	index, err := strconv.ParseUint(string(behind[:max(0, digits)]), 10, 64)
 	if err != nil {
-		return 0
+		return ViewRef{}
 	}
-	return index
+	if id, named := bytes.CutPrefix(behind[digits:], []byte(",\n    \"journalId\": \"")); named {
+		id, _, _ = bytes.Cut(id, []byte(`"`))
+		ref.ID = string(id)
+	}
+	ref.Index = index
+	return ref
 }
 
 // ReadRemindersView reads the bytes of a reminders view; now stands in for a createdAt that is missing, zone (the agent's) for a
@@ -145,7 +181,7 @@ func ReadRemindersView(data []byte, now int64, zone string) (FileReminders, erro
 	isArray := rawjson.Items(text, func(raw json.RawMessage) {
 		i++
 		clear(members)
-		r, index, err := readReminder(raw, members, now, zone)
+		r, said, err := readReminder(raw, members, now, zone)
 		if err == nil && seen[r.ID] {
 			err = fmt.Errorf("the id %s is there twice", shortQuote(r.ID))
 		}
@@ -154,7 +190,13 @@ func ReadRemindersView(data []byte, now int64, zone string) (FileReminders, erro
 			return
 		}
 		seen[r.ID] = true
-		f.Index = max(f.Index, index)
+		f.Index = max(f.Index, said.ref.Index)
+		if id := said.ref.ID; id != "" && !slices.Contains(f.Journals, id) {
+			f.Journals = append(f.Journals, id)
+		}
+		if len(said.doubts) > 0 {
+			f.doubtful = append(f.doubtful, doubtfulEntry{entry: i, id: r.ID, doubts: said.doubts})
+		}
 		f.Reminders = append(f.Reminders, r)
 	})
 	if !isArray {
@@ -163,19 +205,28 @@ func ReadRemindersView(data []byte, now int64, zone string) (FileReminders, erro
 	return f, nil
 }
 
-func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now int64, zone string) (r Reminder, index uint64, err error) {
+// saidOf is what an entry says beside its reminder.
+type saidOf struct {
+	ref    ViewRef
+	doubts []doubt
+}
+
+func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now int64, zone string) (r Reminder, said saidOf, err error) {
 	if !rawjson.Each(raw, func(name []byte, value json.RawMessage) { members[string(name)] = value }) {
-		return r, 0, errors.New("not an object")
+		return r, said, errors.New("not an object")
 	}
 	var problems []string
 	id := field(&problems, members, "id", idIn)
 	message := field(&problems, members, "message", textIn)
-	fireAt := field(&problems, members, "fireAt", timeIn)
-	createdAt := field(&problems, members, "createdAt", timeIn)
+	times := timeReader{zone: zone}
+	fireAt := field(&problems, members, "fireAt", times.in("fireAt"))
+	createdAt := field(&problems, members, "createdAt", times.in("createdAt"))
 	every := field(&problems, members, "everySeconds", func(raw json.RawMessage) (int64, error) {
 		return lengthIn(raw, LeastEveryMs)
 	})
-	details := detailsOf(&problems, members, zone)
+	details := detailsOf(&problems, members, &times)
+	said.ref = refIn(members)
+	said.doubts = append(times.doubts, slips(members, entryMembers, raw)...)
 	if fireAt != nil {
 		checkSchedule(&problems, *fireAt, every != nil, &details)
 	}
@@ -188,13 +239,10 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 		}
 	}
 	if len(problems) > 0 {
-		return r, 0, errors.New(strings.Join(problems, "; "))
-	}
-	if raw, ok := members["journalIndex"]; ok {
-		if n, err := strconv.ParseUint(string(raw), 10, 64); err == nil { // ours, and only a hint
-			index = n
+		for _, d := range said.doubts { // it may be what is wrong
+			problems = append(problems, d.text)
 		}
-		delete(members, "journalIndex")
+		return r, said, errors.New(strings.Join(problems, "; "))
 	}
 	r = Reminder{ID: *id, Message: *message, FireAt: *fireAt, CreatedAt: now}
 	if createdAt != nil {
@@ -204,27 +252,44 @@ func readReminder(raw json.RawMessage, members map[string]json.RawMessage, now i
 		r.EveryMs = *every
 		r.Fixed = r.FireAt > now+r.EveryMs
 	}
-	if details.Cron != "" {
-		r.Fixed = true
-	}
 	details.Extra = objectOf(members)
 	r.SetDetails(details)
-	return r, index, nil
+	r.Fixed = r.Fixed || r.OnCalendar()
+	return r, said, nil
+}
+
+// refIn takes out what an entry says of the journal: ours, and only a hint.
+func refIn(members map[string]json.RawMessage) (ref ViewRef) {
+	if raw, ok := members["journalIndex"]; ok {
+		if n, err := strconv.ParseUint(string(raw), 10, 64); err == nil {
+			ref.Index = n
+		}
+		delete(members, "journalIndex")
+	}
+	if raw, ok := members["journalId"]; ok {
+		ref.ID, _ = rawjson.Text(raw)
+		delete(members, "journalId")
+	}
+	return ref
 }
 
 // detailsOf takes the members that only some entries have. One that is absent or null says nothing, nor does an empty text.
-func detailsOf(problems *[]string, members map[string]json.RawMessage, zone string) journal.Details {
-	dropEmpty(members, "title", "severity", "url", "cron", "timeZone")
+func detailsOf(problems *[]string, members map[string]json.RawMessage, times *timeReader) journal.Details {
+	dropEmpty(members, "title", "severity", "url", "cron", "repeats", "timeZone")
 	d := journal.Details{
 		Title:    own(problems, members, "title", titleIn),
 		Severity: own(problems, members, "severity", severityIn),
 		URL:      own(problems, members, "url", urlIn),
-		Until:    own(problems, members, "until", untilIn),
+		Until:    own(problems, members, "until", times.until),
 		Left:     own(problems, members, "remaining", countIn),
-		Cron:     own(problems, members, "cron", textIn),
+		Cron:     Cron(own(problems, members, "cron", textIn)),
+		Repeats:  own(problems, members, "repeats", ruleIn),
 	}
-	if d.Cron != "" { // without one a timeZone is none of ours
-		if d.Zone = zone; members["timeZone"] != nil && string(members["timeZone"]) != "null" {
+	if d.Repeats != "" { // without it, from is none of ours
+		d.From = own(problems, members, "from", wallIn)
+	}
+	if d.Cron != "" || d.Repeats != "" { // without one a timeZone is none of ours
+		if d.Zone = times.zone; members["timeZone"] != nil && string(members["timeZone"]) != "null" {
 			d.Zone = own(problems, members, "timeZone", textIn)
 		}
 		delete(members, "timeZone")
@@ -238,6 +303,10 @@ func checkSchedule(problems *[]string, fireAt int64, repeats bool, d *journal.De
 	switch {
 	case d.Cron != "" && repeats:
 		add("cron contradicts everySeconds")
+	case d.Repeats != "" && (repeats || d.Cron != ""):
+		add("repeats contradicts everySeconds and cron")
+	case d.Repeats != "" && d.Zone != "":
+		checkRule(problems, fireAt, d)
 	case d.Cron != "" && d.Zone != "": // without one it was no text
 		if _, err := NextCron(d.Cron, d.Zone, fireAt); err != nil {
 			add("cron %s in the zone %s: %v", shortQuote(d.Cron), shortQuote(d.Zone), err)
@@ -246,8 +315,20 @@ func checkSchedule(problems *[]string, fireAt int64, repeats bool, d *journal.De
 	if d.Until > 0 && fireAt > d.Until {
 		add("until is before fireAt")
 	}
-	if (d.Until > 0 || d.Left > 0) && !repeats && d.Cron == "" {
-		add("until and remaining end what repeats, by everySeconds or cron")
+	if (d.Until > 0 || d.Left > 0) && !repeats && d.Cron == "" && d.Repeats == "" {
+		add("until and remaining end what repeats, by everySeconds, repeats or cron")
+	}
+}
+
+// checkRule has a rule count from when the entry comes, where it does not say from when.
+func checkRule(problems *[]string, fireAt int64, d *journal.Details) {
+	zone, err := loadZone(d.Zone)
+	if err != nil {
+		*problems = append(*problems, fmt.Sprintf("timeZone %v", err))
+		return
+	}
+	if d.From == "" {
+		d.From = RuleFrom(WallOf(fireAt, zone))
 	}
 }
 
@@ -379,31 +460,12 @@ func lengthIn(raw json.RawMessage, least int64) (int64, error) {
 	return int64(ms), nil
 }
 
-func timeIn(raw json.RawMessage) (int64, error) {
-	n, err := numberIn(raw)
-	if err != nil {
-		return 0, err
-	}
-	if n < 0 || n > MostTimeMs {
-		return 0, fmt.Errorf("is out of range (%s; milliseconds since 1970, up to the year 9999)", shortRaw(raw))
-	}
-	return int64(math.Round(n)), nil
-}
-
 func boolIn(raw json.RawMessage) (bool, error) {
 	var b bool
 	if err := json.Unmarshal(raw, &b); err != nil {
 		return false, fmt.Errorf("is neither true nor false (%s)", shortRaw(raw))
 	}
 	return b, nil
-}
-
-func untilIn(raw json.RawMessage) (int64, error) {
-	until, err := timeIn(raw)
-	if err == nil && until == 0 {
-		err = errors.New("is 0")
-	}
-	return until, err
 }
 
 func hoursIn(raw json.RawMessage) (string, error) {
@@ -414,6 +476,33 @@ func hoursIn(raw json.RawMessage) (string, error) {
 		}
 	}
 	return text, err
+}
+
+func ruleIn(raw json.RawMessage) (string, error) {
+	text, err := textIn(raw)
+	if err != nil {
+		return "", err
+	}
+	rule, isRule, err := ParseRule(text)
+	if !isRule {
+		err = errNoRule
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", shortQuote(text), err)
+	}
+	return rule, nil
+}
+
+func wallIn(raw json.RawMessage) (string, error) {
+	text, err := textIn(raw)
+	if err != nil {
+		return "", err
+	}
+	wall, err := time.ParseInLocation(wallForm, text, time.UTC)
+	if err != nil {
+		return "", fmt.Errorf("is no time such as 2026-10-10T09:00:00 (%s)", shortQuote(text))
+	}
+	return RuleFrom(wall), nil
 }
 
 func titleIn(raw json.RawMessage) (string, error) {

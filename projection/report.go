@@ -86,6 +86,7 @@ func (h *History) Report(f Filter) *Report {
 			continue
 		}
 		part := f.part(s)
+		part.State, part.StateAt = h.stateOf(s)
 		if len(part.Wakes) == 0 && !f.covers(s) {
 			continue
 		}
@@ -160,8 +161,8 @@ func (r *Report) count(s *Subject) {
 		case ResultCancelled:
 			t.GivenUp++
 		default:
-			if s.ID == "" && w.Result != ResultPending {
-				t.GivenUp++ // the next heartbeat takes its place (SPEC 6.6)
+			if s.ID == "" && w.Result != ResultPending && !w.retried {
+				t.GivenUp++ // the next heartbeat took its place (SPEC 6.5a)
 			} else {
 				t.Waiting++
 			}

@@ -34,23 +34,25 @@ type snapshotHead struct {
 	Extra      []byte `msgpack:"xt,omitempty"`
 	AnchorMs   int64  `msgpack:"an"`
 
-	AnchorIndex      uint64          `msgpack:"ai,omitempty"`
-	Standing         bool            `msgpack:"st,omitempty"`
-	Cleared          bool            `msgpack:"cl,omitempty"`
-	Active           string          `msgpack:"ah,omitempty"`
-	Beats            *Beats          `msgpack:"be,omitempty"`
-	Agent            string          `msgpack:"ag,omitempty"` // of an older version, which knew one
-	Pane             string          `msgpack:"pn,omitempty"`
-	Beat             *Beat           `msgpack:"bt,omitempty"`
-	BeatSession      string          `msgpack:"bs,omitempty"`
-	BeatConversation string          `msgpack:"bc,omitempty"`
-	Agents           []Participant   `msgpack:"as,omitempty"`
-	Calls            []Done          `msgpack:"cs,omitempty"`
-	ToldOnce         map[string]bool `msgpack:"to,omitempty"` // of an older version, which did not say when
-	Acked            ordered[int64]  `msgpack:"ak,omitempty"`
+	AnchorIndex uint64          `msgpack:"ai,omitempty"`
+	Standing    bool            `msgpack:"st,omitempty"`
+	Cleared     bool            `msgpack:"cl,omitempty"`
+	Active      string          `msgpack:"ah,omitempty"`
+	Beats       *Beats          `msgpack:"be,omitempty"`
+	Agent       string          `msgpack:"ag,omitempty"` // of an older version, which knew one
+	Pane        string          `msgpack:"pn,omitempty"`
+	BeatAsker   *Asker          `msgpack:"ba,omitempty"`
+	Agents      []Participant   `msgpack:"ps,omitempty"`
+	Calls       []Done          `msgpack:"cs,omitempty"`
+	ToldOnce    map[string]bool `msgpack:"to,omitempty"` // of an older version, which did not say when
+	Acked       ordered[int64]  `msgpack:"ak,omitempty"`
 
 	Told  ordered[int64]    `msgpack:"tt,omitempty"`
 	Tried ordered[*Attempt] `msgpack:"tr,omitempty"`
+
+	Beat   *Beat   `msgpack:"bt,omitempty"`
+	Missed *Missed `msgpack:"mi,omitempty"`
+	Asked  *Asked  `msgpack:"as,omitempty"`
 }
 
 type snapshotData struct {
@@ -76,12 +78,13 @@ func (r *snapshotReminder) kept() *Reminder {
 
 // EncodeMsgpack implements [msgpack.CustomEncoder].
 func (r *snapshotReminder) EncodeMsgpack(enc *msgpack.Encoder) error {
-	const fields = 19
+	const fields = 21
 	d := &r.Details
 	return errors.Join(enc.EncodeArrayLen(fields), enc.EncodeString(r.ID), enc.EncodeString(r.Message), enc.EncodeInt(r.CreatedAt),
 		enc.EncodeInt(r.FireAt), enc.EncodeInt(r.EveryMs), enc.EncodeBool(r.Fixed), enc.EncodeUint(r.Seq), enc.EncodeUint(r.Since),
 		enc.Encode(r.Attempt), enc.EncodeString(d.Title), enc.EncodeString(d.Severity), enc.EncodeString(d.URL),
-		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra), enc.EncodeString(r.Session), enc.EncodeString(r.Conversation))
+		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra),
+		enc.EncodeString(d.Repeats), enc.EncodeString(d.From), enc.EncodeString(r.Session), enc.EncodeString(r.Conversation))
 }
 
 // DecodeMsgpack implements [msgpack.CustomDecoder].
@@ -142,8 +145,12 @@ func (r *snapshotReminder) decodeField(dec *msgpack.Decoder, i int) (err error) 
 	case 16:
 		d.Extra, err = dec.DecodeBytes()
 	case 17:
-		r.Session, err = dec.DecodeString()
+		d.Repeats, err = dec.DecodeString()
 	case 18:
+		d.From, err = dec.DecodeString()
+	case 19:
+		r.Session, err = dec.DecodeString()
+	case 20:
 		r.Conversation, err = dec.DecodeString()
 	default:
 		err = dec.Skip()
@@ -159,15 +166,21 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
-		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Beat: &s.Beat, BeatSession: s.BeatSession, BeatConversation: s.BeatConversation, Agents: s.Agents, Calls: s.calls, Told: s.told, Tried: s.tried,
+		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, BeatAsker: given(s.BeatAsker), Agents: s.Agents, Calls: s.calls, Told: s.told, Tried: s.tried,
+		Beat: s.Beat, Missed: given(s.Missed), Asked: given(s.Asked),
 	}}}
 	var weight int64
+	needs := 0
 	for _, r := range s.Reminders() {
 		if weight > 0 && weight+r.weight() > snapshotPart {
 			parts, weight = append(parts, snapshotData{}), 0
 		}
 		last := &parts[len(parts)-1]
-		last.Reminders = append(last.Reminders, snapshotReminder{*r, r.Details(), r.Asker})
+		d := r.Details()
+		if need := d.Needs(); need > journal.FirstMajor {
+			needs = need
+		}
+		last.Reminders = append(last.Reminders, snapshotReminder{*r, d, r.Asker})
 		weight += r.weight()
 	}
 	bodies := make([]journal.Body, len(parts))
@@ -176,7 +189,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 		if err != nil {
 			return nil, fmt.Errorf("encode snapshot part %d: %w", i, err)
 		}
-		bodies[i] = &journal.Snapshot{Part: uint32(i), Parts: uint32(len(parts)), Data: data}
+		bodies[i] = &journal.Snapshot{Part: uint32(i), Parts: uint32(len(parts)), Data: data, Needs: needs}
 	}
 	return bodies, nil
 }
@@ -207,15 +220,13 @@ func (s *State) takeHead(h *snapshotHead) {
 		IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra,
 		Standing: h.Standing, Cleared: h.Cleared, Active: h.Active,
 	}
-	s.AnchorMs, s.AnchorIndex, s.BeatSession, s.BeatConversation, s.Agents, s.calls = h.AnchorMs, h.AnchorIndex, h.BeatSession, h.BeatConversation, h.Agents, h.Calls
+	s.AnchorMs, s.AnchorIndex, s.Agents, s.calls = h.AnchorMs, h.AnchorIndex, h.Agents, h.Calls
 	if h.Agent != "" {
 		s.Agents = []Participant{{Agent: h.Agent, Pane: h.Pane}}
 	}
+	override(&s.BeatAsker, h.BeatAsker)
 	if h.Beats != nil {
 		s.Beats = *h.Beats
-	}
-	if h.Beat != nil {
-		s.Beat = *h.Beat
 	}
 	maps.Copy(s.acked, h.Acked)
 	for message := range h.ToldOnce {
@@ -223,6 +234,18 @@ func (s *State) takeHead(h *snapshotHead) {
 	}
 	maps.Copy(s.told, h.Told)
 	maps.Copy(s.tried, h.Tried)
+	s.Beat = h.Beat
+	override(&s.Missed, h.Missed)
+	override(&s.Asked, h.Asked)
+}
+
+// given is a value that is left out where it is zero.
+func given[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
 }
 
 // Salvage takes in what one part of a snapshot says of the state before it, for a journal that lost others of its events: the

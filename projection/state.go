@@ -7,6 +7,7 @@
 package projection
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"sort"
@@ -85,30 +86,37 @@ func (s *State) Told(message string) bool {
 // Tried is the last push of a message that the host did not take; nil for none.
 func (s *State) Tried(message string) *Attempt { return s.tried[message] }
 
-// Recurring says whether the reminder falls due again once it is taken.
-func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.details != nil && r.details.Cron != "" }
+// Failing are the open reminders whose last push was not taken, in no order.
+func (s *State) Failing() iter.Seq[*Reminder] { return maps.Values(s.failing) }
 
-// Beats counts the heartbeats that the host took since the heartbeat was set (SPEC 11.5).
-type Beats struct {
-	Taken  int64 `msgpack:"n"`
-	LastMs int64 `msgpack:"l"` // when the last one was taken; 0: none was
+// FailingMessages are the last pushes of messages that the host did not take, by message, in no order.
+func (s *State) FailingMessages() iter.Seq2[string, *Attempt] { return maps.All(s.tried) }
+
+// Recurring says whether the reminder falls due again once it is taken.
+func (r *Reminder) Recurring() bool { return r.EveryMs > 0 || r.OnCalendar() }
+
+// OnCalendar says whether it comes again by the clock on the wall, not after an elapsed length.
+func (r *Reminder) OnCalendar() bool {
+	return r.details != nil && (r.details.Cron != "" || r.details.Repeats != "")
 }
 
 // State is the fold of a journal. Make one with [New] or [LoadSnapshot]; read its fields freely, change it by Apply alone.
 type State struct {
-	Config           Config
-	AnchorMs         int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
-	AnchorIndex      uint64 // of the event that set it
-	Beats            Beats
-	Beat             Beat
-	BeatSession      string        // that set the heartbeat
-	BeatConversation string        // and the conversation of its host (SPEC 14.5)
-	Agents           []Participant // that take part in the mesh, in the order of their check-ins
-	Index            uint64        // of the last event applied
-	TimeMs           int64         // of the last event applied
+	Config      Config
+	AnchorMs    int64  // the heartbeat's phase: it falls due one interval later (SPEC 6.8)
+	AnchorIndex uint64 // of the event that set it
+	Beats       Beats
+	Beat        *Beat  // nil: the host took the newest one, or there was none since the heartbeat was configured
+	Missed      Missed // before Beat
+	Asked       Asked
+	BeatAsker   Asker         // who set the heartbeat
+	Agents      []Participant // that take part in the mesh, in the order of their check-ins
+	Index       uint64        // of the last event applied
+	TimeMs      int64         // of the last event applied
 
 	told      map[string]int64         // messages of the mesh that the host took, and when; until they are read
 	tried     map[string]*Attempt      // the last push of those that it did not take
+	failing   map[string]*Reminder     // those whose last push was not taken
 	calls     []Done                   // the last calls that may be made again, oldest first
 	acked     map[string]int64         // alerts about the files that were acknowledged, and until when
 	reminders map[string]*Reminder     // each is replaced, never changed, but for its Attempt: a view may be made of them meanwhile
@@ -131,7 +139,7 @@ func Begun(now int64) *State {
 
 // withRoom is [New] for so many reminders.
 func withRoom(reminders int) *State {
-	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]int64{}, tried: map[string]*Attempt{}, reminders: make(map[string]*Reminder, reminders),
+	return &State{Config: DefaultConfig(), acked: map[string]int64{}, told: map[string]int64{}, tried: map[string]*Attempt{}, failing: map[string]*Reminder{}, reminders: make(map[string]*Reminder, reminders),
 		byTime: newIndex(func(a, b *Reminder) bool { return a.FireAt < b.FireAt || a.FireAt == b.FireAt && a.before(b) }),
 		bySeq:  newIndex((*Reminder).before)}
 }
@@ -178,14 +186,9 @@ func (s *State) Behind(after *Reminder) int {
 	})
 }
 
-// HeartbeatDue is when the next heartbeat falls due; false while it is paused.
-func (s *State) HeartbeatDue() (int64, bool) {
-	return s.AnchorMs + s.Config.IntervalMs, !s.Config.Paused
-}
-
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.Beat.same(&o.Beat) && s.BeatSession == o.BeatSession && s.BeatConversation == o.BeatConversation && slices.Equal(s.Agents, o.Agents) && slices.Equal(s.calls, o.calls) && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
+	return s.AnchorMs == o.AnchorMs && s.BeatAsker == o.BeatAsker && slices.Equal(s.Agents, o.Agents) && slices.Equal(s.calls, o.calls) && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
 		maps.EqualFunc(s.tried, o.tried, (*Attempt).same) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
 			return a.Seq == b.Seq && a.Since == b.Since && a.Asker == b.Asker && a.Fixed == b.Fixed && a.Attempt.same(b.Attempt)
@@ -217,8 +220,9 @@ func (s *State) Apply(e journal.Event) {
 	case *journal.Refuse:
 		s.applyRefuse(b, e.Time)
 	case *journal.Drop:
-		s.anchor(e)
-		s.Beat.miss(b.Due, b.Reason)
+		s.beatDropped(b, e)
+	case *journal.Ask:
+		s.Asked = Asked{e.Index, e.Time}
 	case *journal.Clock:
 		s.applyClock(b)
 	case *journal.CheckIn:
@@ -254,9 +258,6 @@ func (s *State) forgetLetters(now int64) {
 	maps.DeleteFunc(s.tried, func(_ string, a *Attempt) bool { return gone(a.At) })
 }
 
-// anchor starts the heartbeat's interval anew at the event.
-func (s *State) anchor(e journal.Event) { s.AnchorMs, s.AnchorIndex = e.Time, e.Index }
-
 func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	c := &s.Config
 	override(&c.IntervalMs, b.IntervalMs)
@@ -266,11 +267,11 @@ func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	override(&c.Standing, b.Standing)
 	override(&c.Cleared, b.Cleared)
 	override(&c.Active, b.Active)
-	if b.Command == CommandEvery || c.Cleared {
-		s.Beats, s.Beat = Beats{}, Beat{}
+	if b.Reanchor {
+		s.beatReplaced(false)
 	}
-	if b.Reanchor { // what fell due before is over
-		s.Beat.Attempt = nil
+	if b.Command == CommandEvery || c.Cleared {
+		s.Beats, s.Missed, s.Asked = Beats{}, Missed{}, Asked{}
 	}
 	if b.ClearExtra {
 		c.Extra = nil
@@ -282,7 +283,7 @@ func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 		s.anchor(e)
 	}
 	if b.Session != "" {
-		s.BeatSession, s.BeatConversation = b.Session, b.Conversation
+		s.BeatAsker = Asker{b.Session, b.Conversation}
 	}
 }
 
@@ -301,17 +302,12 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 
 func (s *State) applyFire(b *journal.Fire, e journal.Event) {
 	if b.ID == "" {
-		s.Beat.fired(b, e.Time)
-		if !b.Manual && !b.Fallback && !b.Retry {
-			s.anchor(e)
-		}
+		s.beatFired(b, e)
 		return
 	}
-	r, ok := s.reminders[b.ID]
-	if !ok {
-		return
+	if r, ok := s.reminders[b.ID]; ok {
+		s.attempted(r, r.Attempt.next(b.EventID, b.To, e.Time))
 	}
-	r.Attempt = r.Attempt.next(b.EventID, b.To, e.Time)
 }
 
 func (s *State) applyAck(b *journal.Ack, e journal.Event) {
@@ -320,7 +316,7 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 		return
 	}
 	if b.ID == "" {
-		s.countBeat(b, e)
+		s.beatTaken(b, e)
 		return
 	}
 	r, ok := s.reminders[b.ID]
@@ -333,29 +329,20 @@ func (s *State) applyAck(b *journal.Ack, e journal.Event) {
 		return
 	}
 	next, d := *r, r.Details()
-	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, d.Cron != "", nil, e.Index
+	next.FireAt, next.Fixed, next.Attempt, next.Since = b.Next, r.OnCalendar(), nil, e.Index
 	d.Left = max(0, d.Left-1)
 	next.SetDetails(d)
 	s.remove(b.ID)
 	s.insert(&next)
 }
 
-func (s *State) countBeat(b *journal.Ack, e journal.Event) {
-	s.Beats.Taken++
-	s.Beats.LastMs = e.Time
-	s.Beat.Missed, s.Beat.Since, s.Beat.Why = 0, 0, ""
-	if a := s.Beat.Attempt; b.By == journal.ByTool || a != nil && a.EventID == b.EventID {
-		s.Beat.Attempt = nil
-	}
-}
-
 func (s *State) applyRefuse(b *journal.Refuse, now int64) {
 	if r, ok := s.reminders[b.ID]; ok {
-		r.Attempt = r.Attempt.refused(b, now)
+		s.attempted(r, r.Attempt.refused(b, now))
 	} else if a := s.tried[b.Message]; a != nil {
 		s.tried[b.Message] = a.refused(b, now)
 	} else if b.ID == "" && b.Message == "" {
-		s.Beat.Attempt = s.Beat.Attempt.refused(b, now)
+		s.beatRefused(b, now)
 	}
 }
 
@@ -371,8 +358,17 @@ func (s *State) applyClock(b *journal.Clock) {
 	}
 }
 
+// attempted sets what came of the reminder's last push.
+func (s *State) attempted(r *Reminder, a *Attempt) {
+	r.Attempt = a
+	if how, _, _ := a.Failed(); how != 0 {
+		s.failing[r.ID] = r
+	}
+}
+
 func (s *State) insert(r *Reminder) {
 	s.reminders[r.ID] = r
+	s.attempted(r, r.Attempt)
 	s.byTime.Load(r) // quicker than Set for what comes last, and the same for others
 	s.bySeq.Load(r)
 	s.digest.toggle(r)
@@ -385,6 +381,7 @@ func (s *State) remove(id string) {
 		return
 	}
 	delete(s.reminders, id)
+	delete(s.failing, id)
 	s.byTime.Delete(r)
 	s.bySeq.Delete(r)
 	s.digest.toggle(r)

@@ -225,7 +225,7 @@ func same(t *rapid.T, got, want *State) {
 	if g, w := ConfigView(got.Config, ref), ConfigView(want.Config, ref); !bytes.Equal(g, w) {
 		t.Fatalf("config view: got %s, want %s", g, w)
 	}
-	if g, w := RemindersView(got.Reminders(), 1), RemindersView(want.Reminders(), 1); !bytes.Equal(g, w) {
+	if g, w := RemindersView(got.Reminders(), ViewRef{Index: 1}), RemindersView(want.Reminders(), ViewRef{Index: 1}); !bytes.Equal(g, w) {
 		t.Fatalf("reminders view: got %s, want %s", g, w)
 	}
 	if got.AnchorMs != want.AnchorMs || got.Index != want.Index || got.RemindersDigest() != want.RemindersDigest() {
@@ -412,7 +412,7 @@ func TestSnapshotKeepsEveryDetail(t *testing.T) {
 func TestSnapshotRemindersOfOtherVersions(t *testing.T) {
 	r := snapshotReminder{
 		Reminder{ID: "r", Message: "m", CreatedAt: 1, FireAt: -2, EveryMs: 3, Fixed: true, Seq: 4, Since: 5, Attempt: &Attempt{EventID: "e", Sent: 2}},
-		journal.Details{Title: "t", Severity: SeverityHigh, URL: "u", Cron: "c", Zone: "z", Until: 6, Left: 7, Extra: []byte(`{}`)},
+		journal.Details{Title: "t", Severity: SeverityHigh, URL: "u", Cron: "c", Zone: "z", Until: 6, Left: 7, Extra: []byte(`{}`), Repeats: "1 day", From: "2026-10-10T09:00:00"},
 		Asker{Session: "s", Conversation: "c"},
 	}
 	type plain snapshotReminder

@@ -46,29 +46,38 @@ func ConfigView(c Config, ref ViewRef) []byte {
 
 // RemindersView is the bytes of heartbeat-reminders.json (SPEC 2.2). Each entry says as journalIndex which event's state the
 // view shows (0 leaves it out): so a view that lost an entry to a person differs from one that is merely old, which has
-// the same entries and another index (SPEC 2.5).
-func RemindersView(all []*Reminder, index uint64) []byte {
+// the same entries and another index (SPEC 2.5). The first one also says as journalId the beginning of the journal's identity
+// (SPEC 2.7).
+func RemindersView(all []*Reminder, ref ViewRef) []byte {
 	var b bytes.Buffer
-	_ = WriteReminders(&b, all, index) // a buffer takes everything
+	_ = WriteReminders(&b, all, ref) // a buffer takes everything
 	return b.Bytes()
 }
+
+// shortID is how much of a journal's identity a reminders view says.
+const shortID = 12
+
+// Short is the reference as a reminders view says it.
+func (r ViewRef) Short() ViewRef { return ViewRef{ID: r.ID[:min(len(r.ID), shortID)], Index: r.Index} }
 
 // viewChunk is how much of a view is written at once, in bytes.
 const viewChunk = 64 << 10
 
 // WriteReminders writes the bytes of [RemindersView] to out as they are made, so that a long view is never in memory.
-func WriteReminders(out io.Writer, all []*Reminder, index uint64) error {
+func WriteReminders(out io.Writer, all []*Reminder, ref ViewRef) error {
 	if len(all) == 0 {
 		_, err := out.Write([]byte("[]\n"))
 		return err
 	}
+	id := ref.Short().ID
 	w := objectWriter{b: append(make([]byte, 0, min(viewChunk+viewChunk/4, 64+256*len(all))), '['), indent: "    "}
 	for i := range all {
 		if i > 0 {
 			w.b = append(w.b, ',')
 		}
 		w.b = append(w.b, "\n  "...)
-		w.reminder(all[i], index)
+		w.reminder(all[i], ref.Index, id)
+		id = "" // once is enough
 		if len(w.b) >= viewChunk {
 			if _, err := out.Write(w.b); err != nil {
 				return err
@@ -80,7 +89,7 @@ func WriteReminders(out io.Writer, all []*Reminder, index uint64) error {
 	return err
 }
 
-func (w *objectWriter) reminder(r *Reminder, index uint64) {
+func (w *objectWriter) reminder(r *Reminder, index uint64, journal string) {
 	w.open()
 	w.text("id", r.ID)
 	w.text("message", r.Message)
@@ -97,6 +106,9 @@ func (w *objectWriter) reminder(r *Reminder, index uint64) {
 	if index > 0 {
 		w.number("journalIndex", int64(index))
 	}
+	if journal != "" {
+		w.text("journalId", journal)
+	}
 	w.close()
 }
 
@@ -108,6 +120,11 @@ func (w *objectWriter) details(d *journal.Details) {
 	}
 	if d.Cron != "" {
 		w.text("cron", d.Cron)
+		w.text("timeZone", d.Zone)
+	}
+	if d.Repeats != "" {
+		w.text("repeats", d.Repeats)
+		w.text("from", d.From)
 		w.text("timeZone", d.Zone)
 	}
 	if d.Until > 0 {

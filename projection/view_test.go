@@ -3,6 +3,7 @@ package projection
 import (
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestViewsHaveTheShapeOfTheNodeServer(t *testing.T) {
 	got = string(RemindersView([]*Reminder{
 		{ID: "rem_a", Message: "one", CreatedAt: 1, FireAt: 2},
 		{ID: "rem_b", Message: "two", CreatedAt: 3, FireAt: 4, EveryMs: 7500, details: &journal.Details{Extra: []byte(`{"tag":["x"]}`)}},
-	}, 9))
+	}, ViewRef{ID: "0123456789abcdef", Index: 9}))
 	want = `[
   {
     "id": "rem_a",
@@ -35,7 +36,8 @@ func TestViewsHaveTheShapeOfTheNodeServer(t *testing.T) {
     "createdAt": 1,
     "fireAt": 2,
     "everySeconds": null,
-    "journalIndex": 9
+    "journalIndex": 9,
+    "journalId": "0123456789ab"
   },
   {
     "id": "rem_b",
@@ -53,7 +55,10 @@ func TestViewsHaveTheShapeOfTheNodeServer(t *testing.T) {
 	if got != want {
 		t.Errorf("reminders view:\n%s\nwant\n%s", got, want)
 	}
-	if got := string(RemindersView(nil, 9)); got != "[]\n" {
+	if ref := FirstViewRef([]byte(got)); ref != (ViewRef{ID: "0123456789ab", Index: 9}) {
+		t.Errorf("it seems to name %+v", ref)
+	}
+	if got := string(RemindersView(nil, ViewRef{Index: 9})); got != "[]\n" {
 		t.Errorf("empty reminders view: %q", got)
 	}
 }
@@ -125,7 +130,7 @@ func TestRemindersViewKeepsItsGoodEntries(t *testing.T) {
 		{name: "an unknown field is no reason to reject", file: `[{"id":"x","message":"m","fireAt":5,"colour":"red"}]`, ids: "x"},
 		{name: "an entry without an id", file: `[{"message":"m","fireAt":5},` + good + `]`, ids: "rem_a", problems: "entry 1: id is missing"},
 		{name: "an entry that is no object", file: `[7,` + good + `]`, ids: "rem_a", problems: "entry 1: not an object"},
-		{name: "a time that is text", file: `[{"id":"x","message":"m","fireAt":"tomorrow"},` + good + `]`, ids: "rem_a", problems: "fireAt is no number"},
+		{name: "a time that is text", file: `[{"id":"x","message":"m","fireAt":"tomorrow"},` + good + `]`, ids: "rem_a", problems: "fireAt is neither milliseconds nor a time in ISO 8601 (\"tomorrow\")"},
 		{name: "a time after the year 9999", file: `[{"id":"x","message":"m","fireAt":1e15}]`, problems: "fireAt is out of range"},
 		{name: "an interval below five seconds", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":4}]`, problems: "everySeconds is out of range"},
 		{name: "the same id twice", file: `[` + good + `,` + good + `]`, ids: "rem_a", problems: `the id "rem_a" is there twice`},
@@ -137,7 +142,7 @@ func TestRemindersViewKeepsItsGoodEntries(t *testing.T) {
 		{name: "an end before the next time", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":60,"until":4}]`, problems: "until is before fireAt"},
 		{name: "an end of what does not repeat", file: `[{"id":"x","message":"m","fireAt":5,"remaining":3}]`, problems: "until and remaining end what repeats"},
 		{name: "no times left", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":60,"remaining":0}]`, problems: "remaining is no whole number from 1 to"},
-		{name: "an end that is text", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":60,"until":""}]`, problems: "until is no number"},
+		{name: "an end that is text", file: `[{"id":"x","message":"m","fireAt":5,"everySeconds":60,"until":""}]`, problems: "until is neither milliseconds"},
 		{name: "what is null or empty says nothing", file: `[{"id":"x","message":"m","fireAt":5,"cron":null,"until":null,"remaining":null,"title":"","severity":"normal","url":null}]`, ids: "x"},
 		{name: "a severity that is none", file: `[{"id":"x","message":"m","fireAt":5,"severity":"urgent"}]`, problems: "severity is neither"},
 		{name: "an address that is none", file: `[{"id":"x","message":"m","fireAt":5,"url":"ftp://x"}]`, problems: "url is no absolute http or https URL"},
@@ -199,12 +204,13 @@ func TestViewsRoundTrip(t *testing.T) {
 			all = append(all, r)
 		}
 		index := rapid.Uint64Range(1, 1<<50).Draw(t, "index")
-		f, err := ReadRemindersView(RemindersView(pointers(all), index), 0, "UTC")
-		if err != nil || len(f.Problems) > 0 || len(f.Reminders) != len(all) || len(all) > 0 && f.Index != index {
+		ref := ViewRef{ID: rapid.SampledFrom([]string{"", "0123456789abcdef"}).Draw(t, "journal"), Index: index}
+		f, err := ReadRemindersView(RemindersView(pointers(all), ref), 0, "UTC")
+		if err != nil || len(f.Problems) > 0 || len(f.Reminders) != len(all) || len(all) > 0 && (f.Index != index || ref.ID != "" && !slices.Equal(f.Journals, []string{ref.Short().ID})) {
 			t.Fatalf("got %+v, %v of %+v", f, err, all)
 		}
 		// Extra is compared as JSON by reading it twice: the second reading must be a fixed point.
-		again, err := ReadRemindersView(RemindersView(pointers(f.Reminders), index), 0, "UTC")
+		again, err := ReadRemindersView(RemindersView(pointers(f.Reminders), ref), 0, "UTC")
 		if err != nil || DigestReminders(again.Reminders) != DigestReminders(f.Reminders) {
 			t.Fatalf("got %+v, %v, want %+v", again, err, f)
 		}
@@ -263,7 +269,7 @@ func FuzzReadViews(f *testing.F) {
 			}
 		}
 		if r, err := ReadRemindersView(data, 0, "UTC"); err == nil {
-			if again, err := ReadRemindersView(RemindersView(pointers(r.Reminders), 1), 0, "UTC"); err != nil || len(again.Problems) > 0 {
+			if again, err := ReadRemindersView(RemindersView(pointers(r.Reminders), ViewRef{Index: 1}), 0, "UTC"); err != nil || len(again.Problems) > 0 {
 				t.Fatalf("what was read cannot be read back: %v, %v", err, again.Problems)
 			}
 		}

@@ -25,7 +25,7 @@ func (s *Store) BeginFlush(now int64) func() {
 		return nil
 	}
 	j := &flushJob{
-		views: [2]*view{s.config, s.reminders}, config: s.state.Config, ref: s.viewRef(), index: s.viewIndex(),
+		views: [2]*view{s.config, s.reminders}, config: s.state.Config, ref: s.viewRef(), shown: s.remindersRef(),
 		digest: s.state.RemindersDigest(), appends: &s.appends,
 		writeConfig: writeConfig, writeReminders: writeReminders,
 	}
@@ -69,13 +69,13 @@ func (s *Store) viewRef() projection.ViewRef {
 	return projection.ViewRef{ID: s.id.String(), Index: min(s.state.Index, s.log.Last())}
 }
 
-// viewIndex is the journalIndex of the reminders view. Where the state is ahead of the journal, the view shows more than
-// that index says, so that a restart takes it for an edit and saves what the journal could not.
-func (s *Store) viewIndex() uint64 {
+// remindersRef is the same for the reminders view. Where the state is ahead of the journal, the view shows more than the index
+// says, so that a restart takes it for an edit and saves what the journal could not.
+func (s *Store) remindersRef() projection.ViewRef {
 	if s.log == nil {
-		return s.shownIndex
+		return projection.ViewRef{ID: s.ref.ID, Index: s.shownIndex}
 	}
-	return min(s.state.Index, s.log.Last())
+	return s.viewRef()
 }
 
 // EndFlush takes in what the writing came to.
@@ -88,7 +88,7 @@ func (s *Store) EndFlush() {
 	if j.writeReminders && !j.overtaken {
 		s.complain(s.reminders, j.remindersErr)
 		if j.remindersErr == nil {
-			s.shown, s.shownIndex = j.digest, j.index
+			s.shown, s.shownIndex = j.digest, j.shown.Index
 		}
 	}
 	if j.configDone {
@@ -103,7 +103,7 @@ func (s *Store) EndFlush() {
 
 func (s *Store) complain(v *view, err error) {
 	if err != nil && (v.writeErr == nil || v.writeErr.Error() != err.Error()) {
-		s.o.Log.Error(v.name+" cannot be written; the journal holds everything, and the file is written as soon as that works", "err", err)
+		s.o.Log.Error(v.name+" cannot be written: changes are kept in "+s.keeper()+", and the file is written as soon as that works", "err", err)
 	}
 	if err == nil && v.writeErr != nil {
 		s.o.Log.Info(v.name + " can be written again and is up to date")
@@ -118,7 +118,7 @@ type flushJob struct {
 	seen   [2]os.FileInfo // how they looked when it began
 	config projection.Config
 	ref    projection.ViewRef
-	index  uint64 // of the state that is written, as the reminders view says it
+	shown  projection.ViewRef // the same of the reminders view
 	digest projection.Digest
 	all    []*projection.Reminder
 
@@ -137,7 +137,7 @@ func (j *flushJob) run() {
 	config, reminders := j.views[0], j.views[1]
 	if j.writeReminders {
 		j.remindersErr = j.write(reminders, func(f *os.File) error {
-			return projection.WriteReminders(newPacedFile(f, j.appends), j.all, j.index)
+			return projection.WriteReminders(newPacedFile(f, j.appends), j.all, j.shown)
 		})
 	}
 	if !j.writeConfig || j.overtaken || j.remindersErr != nil {

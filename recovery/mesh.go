@@ -141,7 +141,7 @@ func (m *Mesh) open(now int64) (*journal.Log, error) {
 		fallthrough
 	case found == nothing:
 		m.state = projection.NewMesh()
-		log, err := journal.Create(m.dir, journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor}, now, options)
+		log, err := journal.Create(m.dir, journal.Begin{ID: journal.NewID().String(), Major: journal.FirstMajor, Minor: journal.Minor}, now, options)
 		if err == nil {
 			m.state.Index, m.id = log.Last(), log.ID()
 		}

@@ -14,6 +14,9 @@ import (
 	"heartbeat-mcpl/projection"
 )
 
+// RemindersName is the usual name of the reminders view, beside the config view.
+const RemindersName = "heartbeat-reminders.json"
+
 // DefaultJournalDir is the journal's folder for a config view: beside the file that it really is, so that two names for
 // one file are one journal (SPEC 1.2).
 func DefaultJournalDir(config string) string {
@@ -44,8 +47,8 @@ func Within(name, dir string) bool {
 }
 
 // Open opens the journal and the views in whatever state they are and brings them into step (SPEC 2, 3). The only errors
-// are of [journal.ErrHeld]'s kind: another server holds the journal, nothing was changed. Everything else that cannot be
-// used is said in [Store.Notes] and the log, and worked around.
+// are of [journal.ErrHeld]'s kind: another server holds the journal, nothing was changed; and, with MustJournal, why the
+// journal cannot be used. Everything else that cannot be used is said in [Store.Notes] and the log, and worked around.
 func Open(o Options) (*Store, error) {
 	s := &Store{o: o, state: projection.New(), config: newView(o.Config), reminders: newView(o.Reminders)}
 	var err error
@@ -58,6 +61,9 @@ func Open(o Options) (*Store, error) {
 	config, reminders := s.readSaved(now)
 	if err == nil {
 		err = s.openJournal(now, &config, &reminders)
+	}
+	if err != nil && o.MustJournal {
+		return nil, errors.Join(fmt.Errorf("the journal %s cannot be used: %w", o.Journal, err), s.letGo())
 	}
 	if err != nil {
 		s.withoutJournal(now, err, config, reminders)
@@ -130,7 +136,8 @@ func (s *Store) openJournal(now int64, config *configFile, reminders *remindersF
 	if s.log, err = journal.OpenLog(dir, scanner.ID(), scanner.Last(), journal.LogOptions{Log: s.o.Log}); err != nil {
 		return err
 	}
-	s.state, s.id, s.newest = state, s.log.ID(), state.TimeMs
+	s.state, s.newest = state, state.TimeMs
+	s.knowAs(scanner)
 	s.state.Rewind(scanner.Last())
 	s.fillLostIndices(now, config, reminders)
 	s.started(now)
@@ -154,8 +161,8 @@ func readJournal(dir string, hint journal.ID, config *configFile, reminders *rem
 	if err != nil {
 		return r, nil, err
 	}
-	if begin := scanner.Begin(); begin != nil && begin.Before != "" && begin.Before == config.said.Ref.ID {
-		config.said.Ref.ID = begin.ID // a repair carried the records over, at their indices
+	if begin := scanner.Begin(); begin != nil {
+		namedBefore(begin, config, reminders)
 	}
 	was = newShownBefore(config, reminders)
 	r, err = replay(scanner, 0, was.visit)
@@ -208,24 +215,25 @@ func recordsIn(dir string) (records, error) {
 
 // firstStart makes a journal and imports the views that are there (SPEC 2.4): a drop-in upgrade.
 func (s *Store) firstStart(now int64, config *configFile, reminders *remindersFile, repairs ...*journal.SetAside) error {
-	if old := config.said.Ref.ID; old != "" {
+	if old := config.said.Ref.ID; old != "" && s.elsewhere(s.config, old) == "" {
 		note := fmt.Sprintf("The journal that %s was written with is not in %s: what the files show is kept in a new one, and what happened before cannot be shown.", s.config.name, s.o.Journal)
 		s.noteJournal(note)
 		s.o.Log.Error(note, "missing id", old)
 	}
-	log, err := journal.Create(s.o.Journal, journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor}, now, journal.LogOptions{Log: s.o.Log})
+	reminders.parse()
+	begin := journal.Begin{ID: journal.NewID().String(), Major: journal.FirstMajor, Minor: journal.Minor, Instead: s.gone(config, reminders)}
+	log, err := journal.Create(s.o.Journal, begin, now, journal.LogOptions{Log: s.o.Log})
 	if err != nil {
 		return err
 	}
 	s.log, s.id, s.first = log, log.ID(), true
+	s.ours = shorts(begin.ID, begin.Instead)
 	s.state = projection.Begun(now)
 	s.started(now)
 	for _, r := range repairs {
 		s.Record(now, r)
 	}
-	reminders.parse()
-	s.takeInConfig(now, journal.ByImport, *config, projection.DefaultConfig())
-	s.takeInReminders(now, journal.ByImport, *reminders, 0)
+	s.importViews(now, config, reminders)
 	s.first = false
 	s.shownConfig, s.shown, s.shownIndex = s.state.Config, s.state.RemindersDigest(), s.state.Index // until they are written, the files show what was imported
 	s.dirtyConfig, s.dirtyReminders = true, true
@@ -244,10 +252,36 @@ type shownBefore struct {
 	sawConfig      bool
 	emptyThen      bool // and that there were no reminders
 	sawReminders   bool
+	configAge      age
+	remindersAge   age
+}
+
+// age is what is known of how long a view has been behind the journal.
+type age struct {
+	at    int64 // when the journal projected what the view shows
+	index uint64
+	since int64 // when it first projected something else; 0: it never did
+	ended bool  // a server has ended since, which writes the views
+}
+
+// mostLag is how long a view may be behind the journal while a server runs, with room for a slow disk.
+const mostLag = 10 * time.Second
+
+// follow looks at one event after the one that the view shows.
+func (a *age) follow(e journal.Event, differs bool) {
+	if a.since == 0 && differs {
+		a.since = e.Time
+	}
+	a.ended = a.ended || a.since > 0 && e.Kind == journal.KindStop
+}
+
+// old says whether somebody must have put the view there: no crash leaves one so far behind (SPEC 2.9).
+func (a *age) old(newest int64) bool {
+	return a.since > 0 && (a.ended || newest-a.since > mostLag.Milliseconds())
 }
 
 func newShownBefore(config *configFile, reminders *remindersFile) *shownBefore {
-	w := &shownBefore{config: config, reminders: reminders, names: projection.FirstViewIndex(reminders.data)}
+	w := &shownBefore{config: config, reminders: reminders, names: projection.FirstViewRef(reminders.data).Index}
 	if w.names == 0 {
 		reminders.parse()
 	}
@@ -256,13 +290,19 @@ func newShownBefore(config *configFile, reminders *remindersFile) *shownBefore {
 
 // visit looks at one state of the replay. The reminders view is read only when it is not what the server wrote: that takes
 // longer than to write it once more.
-func (w *shownBefore) visit(state *projection.State) {
+func (w *shownBefore) visit(state *projection.State, e journal.Event) {
+	if w.sawConfig && w.staleConfig {
+		w.configAge.follow(e, state.Config.Digest() != w.baseConfig.Digest())
+	}
+	if w.sawReminders && w.staleReminders {
+		w.remindersAge.follow(e, state.RemindersDigest() != w.reminders.digest)
+	}
 	if state.Index == w.config.said.Ref.Index {
 		w.compareConfig(state)
 	}
 	if !w.reminders.parsed && state.Index == w.names {
 		if w.reminders.showsExactly(state) {
-			w.sawReminders, w.staleReminders = true, true
+			w.compareReminders(state)
 			return
 		}
 		w.reminders.parse()
@@ -276,11 +316,13 @@ func (w *shownBefore) compareConfig(state *projection.State) {
 	w.sawConfig, w.baseConfig, w.emptyThen = true, state.Config, state.Len() == 0
 	over := w.config.said.Over(state.Config)
 	w.staleConfig = over.Digest() == state.Config.Digest()
+	w.configAge = age{at: state.TimeMs, index: state.Index}
 }
 
 func (w *shownBefore) compareReminders(state *projection.State) {
 	w.sawReminders = true
 	w.staleReminders = w.reminders.digest == state.RemindersDigest()
+	w.remindersAge = age{at: state.TimeMs, index: state.Index}
 }
 
 // settleViews tells for each view whether it is stale, edited or damaged, and takes in what was edited (SPEC 2.5).
@@ -288,17 +330,21 @@ func (s *Store) settleViews(now int64, config *configFile, reminders *remindersF
 	if !was.sawReminders {
 		reminders.parse()
 	}
-	ours := config.said.Ref.ID == "" || config.said.Ref.ID == s.id.String()
-	if !ours {
-		config.said.Ref, reminders.said.Index = projection.ViewRef{}, 0
+	s.leaveForeign(config, reminders)
+	if s.config.foreign {
+		config.said.Ref = projection.ViewRef{}
 	}
 	s.lookBack(config, reminders, was)
 
 	if !was.sawConfig {
 		was.baseConfig = s.state.Config
 	}
-	if config.err != nil || len(config.said.Problems) > 0 || !was.staleConfig {
+	switch {
+	case s.config.foreign:
+	case config.err != nil || len(config.said.Problems) > 0 || !was.staleConfig:
 		s.takeInConfig(now, journal.ByFile, *config, was.baseConfig)
+	case was.baseConfig.Digest() != s.state.Config.Digest():
+		s.sayOlder(s.config, was.configAge)
 	}
 	base := reminders.said.Index
 	if base == 0 { // it names no event: it shows at least the one that the other view names
@@ -306,18 +352,22 @@ func (s *Store) settleViews(now int64, config *configFile, reminders *remindersF
 	}
 	whole := reminders.err == nil && !reminders.partial()
 	switch {
+	case s.reminders.foreign:
 	case whole && was.staleReminders:
+		if reminders.digest != s.state.RemindersDigest() {
+			s.sayOlder(s.reminders, was.remindersAge)
+		}
 	case whole && len(reminders.said.Reminders) == 0:
 		// Without an entry the view cannot say which event it shows, and every journal began without reminders.
 		if n := s.state.Len(); n > 0 && !was.emptyThen {
-			s.o.Log.Warn(s.reminders.name+" is empty, as it was before the first reminder: it is taken for an old copy and rebuilt; to cancel reminders use reminder_cancel, or empty the file while the server runs", "reminders", n)
+			s.sayEmptied(n)
 		}
 	default:
 		s.takeInReminders(now, journal.ByFile, *reminders, base)
 	}
 	s.shownConfig = s.state.Config
 	s.dirtyConfig = true
-	namesWrongly := !was.staleReminders && s.state.Len() > 0
+	namesWrongly := s.state.Len() > 0 && (!was.staleReminders || !slices.Equal(reminders.journals(), shorts(s.id.String())))
 	s.dirtyReminders = reminders.err != nil || namesWrongly || reminders.digest != s.state.RemindersDigest() || s.dirtyReminders
 	s.shown, s.shownIndex = s.state.RemindersDigest(), s.state.Index
 	s.ref = config.said.Ref
@@ -328,11 +378,13 @@ func (s *Store) lookBack(config *configFile, reminders *remindersFile, was *show
 	if i := config.said.Ref.Index; config.err == nil && i > 0 && !was.sawConfig {
 		if state := s.stateAt(i); state.Index == i {
 			was.compareConfig(state)
+			was.configAge.since = state.TimeMs
 		}
 	}
 	if i := reminders.said.Index; reminders.err == nil && i > 0 && !was.sawReminders {
 		if state := s.stateAt(i); state.Index == i {
 			was.compareReminders(state)
+			was.remindersAge.since = state.TimeMs
 		}
 	}
 }
@@ -346,8 +398,11 @@ func (s *Store) fillLostIndices(now int64, config *configFile, reminders *remind
 	name, named, last := s.config.name, config.said.Ref.Index, s.state.Index
 	switch {
 	case config.err != nil: // the other view names an event, too, but not its journal
-		if projection.FirstViewIndex(reminders.data) > last {
+		if projection.FirstViewRef(reminders.data).Index > last {
 			reminders.parse()
+		}
+		if s.another(reminders.journals()...) {
+			return
 		}
 		name, named = s.reminders.name, reminders.said.Index
 	case config.said.Ref.ID != s.id.String():
@@ -380,7 +435,9 @@ func (s *Store) withoutJournal(now int64, why error, config configFile, reminder
 	defer func() { s.fresh = s.fresh[:0] }()
 	was := newShownBefore(&config, &reminders)
 	if r, err := replayDir(s.o.Journal, journal.ID{}, 0, was.visit); err == nil && r.whole {
-		s.state, s.id = r.state, r.scanner.ID()
+		s.state = r.state
+		s.knowAs(r.scanner)
+		s.newest = r.state.TimeMs
 		read := r.state.Index
 		s.settleViews(now, &config, &reminders, was)
 		s.ref, s.shownIndex = projection.ViewRef{ID: s.id.String(), Index: read}, read

@@ -108,7 +108,7 @@ func rewrite(dir string, hint journal.ID, damage []journal.Damage, now int64, lo
 		return nil, err
 	}
 	begin := journal.Begin{
-		ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor,
+		ID: journal.NewID().String(), Major: journal.FirstMajor, Minor: journal.Minor,
 		Before: scanner.ID().String(), Replaces: filepath.Base(kept),
 	}
 	last, lost, err := journal.Rewrite(dir, hint, rewriteDir(dir), begin, now, journal.LogOptions{Log: log})

@@ -18,7 +18,7 @@ type replayed struct {
 // replay folds the journal of a scanner that has read nothing yet, up to the event at index to (0: to its end). It starts at
 // the newest complete snapshot that is not after to, so that its length does not grow with the journal's age (SPEC 9.4). visit,
 // if not nil, is called with the state after each event that was folded.
-func replay(scanner *journal.Scanner, to uint64, visit func(*projection.State)) (r replayed, err error) {
+func replay(scanner *journal.Scanner, to uint64, visit func(*projection.State, journal.Event)) (r replayed, err error) {
 	from, err := scanner.FindSnapshot()
 	if err != nil {
 		return r, err
@@ -39,7 +39,7 @@ func replay(scanner *journal.Scanner, to uint64, visit func(*projection.State)) 
 }
 
 // replayDir replays the journal in dir, strictly read-only; hint is the identity to try where it has lost its own.
-func replayDir(dir string, hint journal.ID, to uint64, visit func(*projection.State)) (replayed, error) {
+func replayDir(dir string, hint journal.ID, to uint64, visit func(*projection.State, journal.Event)) (replayed, error) {
 	scanner, err := journal.NewScannerWithID(dir, hint)
 	if err != nil {
 		return replayed{}, err
@@ -49,7 +49,7 @@ func replayDir(dir string, hint journal.ID, to uint64, visit func(*projection.St
 
 // fold folds what scanner reads onto state, which lacks what was before. A nil one stays nil until the journal's first record or a
 // complete snapshot is met.
-func fold(state *projection.State, scanner *journal.Scanner, to uint64, visit func(*projection.State)) (*projection.State, error) {
+func fold(state *projection.State, scanner *journal.Scanner, to uint64, visit func(*projection.State, journal.Event)) (*projection.State, error) {
 	f := folding{state: state, lacks: state != nil}
 	for scanner.Next() {
 		e := scanner.Event()
@@ -60,7 +60,7 @@ func fold(state *projection.State, scanner *journal.Scanner, to uint64, visit fu
 			return nil, err
 		}
 		if visit != nil && f.state != nil {
-			visit(f.state)
+			visit(f.state, e)
 		}
 	}
 	return f.state, scanner.Err()

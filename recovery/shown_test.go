@@ -20,7 +20,7 @@ func shown() (*projection.State, []byte) {
 	} {
 		state.Apply(journal.Event{Index: uint64(i + 1), Time: 1, Kind: b.Kind(), Body: b})
 	}
-	return state, projection.RemindersView(state.Reminders(), state.Index)
+	return state, projection.RemindersView(state.Reminders(), projection.ViewRef{Index: state.Index})
 }
 
 func TestAViewThatTheServerWroteIsNotReadAgain(t *testing.T) {
@@ -33,17 +33,18 @@ func TestAViewThatTheServerWroteIsNotReadAgain(t *testing.T) {
 		parsed, stale bool
 	}{
 		{"as it was written", data, false, true},
+		{"with its journal", projection.RemindersView(state.Reminders(), projection.ViewRef{ID: "0123456789abcdef", Index: state.Index}), false, true},
 		{"written otherwise", bytes.ReplaceAll(data, []byte("  "), []byte("\t")), true, true},
 		{"changed", bytes.Replace(data, []byte(`"b"`), []byte(`"c"`), 1), true, false},
 		{"cut", data[:len(data)-1], true, true},
 		{"longer", append(bytes.Clone(data), ' '), true, true},
-		{"an entry removed", projection.RemindersView(state.Reminders()[:1], state.Index), true, false},
+		{"an entry removed", projection.RemindersView(state.Reminders()[:1], projection.ViewRef{Index: state.Index}), true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			file := remindersFile{data: c.data}
 			was := newShownBefore(&configFile{}, &file)
-			was.visit(earlier)
-			was.visit(state)
+			was.visit(earlier, journal.Event{})
+			was.visit(state, journal.Event{})
 			if file.parsed != c.parsed || !was.sawReminders || was.staleReminders != c.stale {
 				t.Errorf("read: %v, seen: %v, stale: %v; want %v, true, %v", file.parsed, was.sawReminders, was.staleReminders, c.parsed, c.stale)
 			}
@@ -87,7 +88,7 @@ func TestAViewNamesTheEditThatItShows(t *testing.T) {
 	}
 	s.Flush(now)
 	edited := s.State().Index
-	if index := projection.FirstViewIndex(got(t, o.Reminders)); index != edited || !bytes.Contains(got(t, o.Reminders), []byte(`"edited"`)) {
+	if index := projection.FirstViewRef(got(t, o.Reminders)).Index; index != edited || !bytes.Contains(got(t, o.Reminders), []byte(`"edited"`)) {
 		t.Errorf("the view names event %d, want %d, with the edit: %s", index, edited, got(t, o.Reminders))
 	}
 	if faults := verified(t, o); len(faults) > 0 {
@@ -105,7 +106,7 @@ func TestAViewThatNamesAnotherEventIsPutRight(t *testing.T) {
 		right := regexp.MustCompile(`"journalIndex": \d+`)
 		edit(t, o, func(view []byte) []byte { return right.ReplaceAll(view, []byte(`"journalIndex": `+named)) })
 		s := opened(t, o)
-		if index := projection.FirstViewIndex(got(t, o.Reminders)); index == 0 || index > s.State().Index || fmt.Sprint(index) == named {
+		if index := projection.FirstViewRef(got(t, o.Reminders)).Index; index == 0 || index > s.State().Index || fmt.Sprint(index) == named {
 			t.Errorf("named %s: it names event %d now, of %d", named, index, s.State().Index)
 		}
 		if err := s.Close(time.Now().UnixMilli(), "test"); err != nil {

@@ -45,6 +45,10 @@ type Options struct {
 	Keep    time.Duration // how long old events are kept; 0: for ever (SPEC 9.4)
 	Log     *slog.Logger
 	Now     func() time.Time
+
+	// MustJournal has [Open] fail where the journal cannot be used, before it changes anything else: what opens it has no memory that
+	// could keep a change.
+	MustJournal bool
 }
 
 // Store is the journal and the views of one server.
@@ -55,6 +59,7 @@ type Store struct {
 	lock *journal.Lock
 	log  *journal.Log // nil: no journal can be used (SPEC 3.5)
 	id   journal.ID   // of the journal that the state was read from; zero: from none
+	ours []string     // the identities that a view of this journal may name, as [projection.ViewRef.Short] has them; nil: any
 
 	fresh   []journal.Event // recorded since the last Commit
 	backlog []journal.Event // recorded before, not appended yet
@@ -74,6 +79,7 @@ type Store struct {
 
 	journalNotes []string // SPEC 3.6 about the journal
 	first        bool     // the journal is being made: there is nothing to rebuild a view from
+	looking      bool     // nothing may be written ([Look])
 	newest       int64    // time of the newest event that was there at the start
 	edited       bool     // edits were taken in since the last Edited
 	covered      uint64   // index of a snapshot that was recorded and makes older segments removable once it is on disk
@@ -286,11 +292,27 @@ func (s *Store) Close(now int64, reason string) error {
 	if late := s.Flush(now); late != nil {
 		err = late
 	}
+	return errors.Join(err, s.letGo())
+}
+
+// letGo closes the journal and gives its lock up.
+func (s *Store) letGo() (err error) {
 	if s.log != nil {
-		err = errors.Join(err, s.log.Close())
+		err = s.log.Close()
 	}
 	if s.lock != nil {
 		err = errors.Join(err, s.lock.Unlock())
 	}
 	return err
+}
+
+// keeper is what keeps the changes that a view cannot show, as a sentence has it.
+func (s *Store) keeper() string {
+	switch {
+	case s.log == nil:
+		return "memory only (they are gone when the server stops)"
+	case s.saveErr != nil:
+		return "memory until the journal can be written again"
+	}
+	return "the journal"
 }

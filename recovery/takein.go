@@ -25,18 +25,22 @@ func (s *Store) TakeInEdits(now int64) bool {
 	}
 	before := s.state.Index
 	s.config.waits, s.reminders.waits = "", ""
-	if v := s.config; v.locked == "" && v.changed() {
+	if v := s.config; v.readable() && v.changed() {
 		seen := v.seen
 		file := readConfig(v)
-		if !s.beingSaved(v, seen, file.torn()) {
+		if s.another(file.said.Ref.ID) {
+			s.sayForeign(v, file.said.Ref.ID)
+		} else if v.accept(); !s.beingSaved(v, seen, file.torn()) {
 			s.takeInConfig(now, journal.ByFile, file, s.baseConfig(&file.said))
 			s.dirtyConfig = true
 		}
 	}
-	if v := s.reminders; v.locked == "" && v.changed() {
+	if v := s.reminders; v.readable() && v.changed() {
 		seen := v.seen
 		file := readReminders(v, now, s.o.Zone)
-		if !s.beingSaved(v, seen, file.torn()) {
+		if s.another(file.journals()...) {
+			s.sayForeign(v, file.journals()[0])
+		} else if v.accept(); !s.beingSaved(v, seen, file.torn()) {
 			if file.err != nil || file.partial() || file.digest != s.shown {
 				s.takeInReminders(now, journal.ByFile, file, s.baseReminders(&file))
 			}
@@ -48,13 +52,6 @@ func (s *Store) TakeInEdits(now int64) bool {
 	}
 	s.edited = true
 	return true
-}
-
-// Shows says whether both views are there and show a state: nobody changed them, and they were written since it changed.
-func Shows(files Files, state *projection.State) bool {
-	config, reminders := readConfig(newView(files.Config)), readReminders(newView(files.Reminders), state.TimeMs, anyZone)
-	return config.err == nil && reminders.err == nil && len(config.said.Problems) == 0 && !reminders.partial() &&
-		len(config.said.Differences(state.Config)) == 0 && reminders.digest == state.RemindersDigest()
 }
 
 // savePatience is how long a view must have been left alone before what is wrong with it counts: programs that save in
@@ -177,7 +174,8 @@ func (f *remindersFile) parse() {
 // showsExactly says whether the file is, byte by byte, what the server writes for the state. Its digest is known then.
 func (f *remindersFile) showsExactly(state *projection.State) bool {
 	rest := same(f.data)
-	if projection.WriteReminders(&rest, state.Reminders(), state.Index) != nil || len(rest) > 0 {
+	ref := projection.ViewRef{ID: projection.FirstViewRef(f.data).ID, Index: state.Index} // views of older versions name no journal
+	if projection.WriteReminders(&rest, state.Reminders(), ref) != nil || len(rest) > 0 {
 		return false
 	}
 	f.digest = state.RemindersDigest()
@@ -214,6 +212,7 @@ func (s *Store) takeInConfig(now int64, by journal.Source, file configFile, base
 	if !s.usable(now, s.config, file.data, file.err) {
 		return
 	}
+	file.said.Settle(s.state.Config, by == journal.ByImport)
 	problems := file.said.Problems
 	if len(problems) > 0 && !s.keepCopy(now, s.config, file.data, problems, "the rest of it is used, and these stay as they were") {
 		return
@@ -228,8 +227,12 @@ func (s *Store) takeInReminders(now int64, by journal.Source, file remindersFile
 	if !s.usable(now, s.reminders, file.data, file.err) {
 		return
 	}
+	file.said.Settle(s.state, by == journal.ByImport)
 	if file.partial() {
 		kept := plural(len(file.said.Reminders), "good entry", "good entries") + " of it and all that the journal holds are kept"
+		if s.first || s.id == (journal.ID{}) {
+			kept = plural(len(file.said.Reminders), "good entry of it is", "good entries of it are") + " kept"
+		}
 		if !s.keepCopy(now, s.reminders, file.data, file.said.Problems, kept) {
 			return
 		}
@@ -258,24 +261,31 @@ func (s *Store) usable(now int64, v *view, data []byte, err error) bool {
 
 // leaveAlone stops all writing to a view until a restart (SPEC 3.1, 3.4).
 func (s *Store) leaveAlone(v *view, why string) {
-	keeper := "the journal"
-	if s.log == nil {
-		keeper = "memory only (they are gone when the server stops)"
+	if s.looking {
+		v.note = why + ": what the journal holds is shown."
+		return
 	}
 	v.locked = why
-	v.note = fmt.Sprintf("%s: it is left as it is until a restart reads it again; until then changes are kept in %s and not saved to this file.", why, keeper)
+	v.note = fmt.Sprintf("%s: it is left as it is until a restart reads it again; until then changes are kept in %s and not saved to this file.", why, s.keeper())
 	s.o.Log.Error(v.note)
 }
 
 // setAsideDamaged copies a damaged view aside; the next flush rebuilds it (SPEC 3.2).
 func (s *Store) setAsideDamaged(now int64, v *view, data []byte, why error) {
+	if s.looking {
+		v.note = fmt.Sprintf("%s cannot be used (%v): what the journal holds is shown, and the next start of a server copies the file aside and rebuilds it.", v.name, why)
+		if s.first {
+			v.note = fmt.Sprintf("%s cannot be used (%v), and there is no journal: nothing is known of what it held.", v.name, why)
+		}
+		return
+	}
 	copied, err := v.setAside(data)
 	if err != nil {
 		s.leaveAlone(v, fmt.Sprintf("%s cannot be used (%v), and it cannot be copied aside (%v)", v.name, why, err))
 		return
 	}
 	rebuilt := "it is rebuilt from the journal, and nothing that the journal holds is lost"
-	if s.first {
+	if s.first || s.id == (journal.ID{}) {
 		rebuilt = "there is no journal to rebuild it from, so the server starts without what it held"
 	}
 	v.note = fmt.Sprintf("%s could not be used (%v): it was copied to %s, and %s.", v.name, why, filepath.Base(copied), rebuilt)
@@ -288,6 +298,10 @@ func (s *Store) setAsideDamaged(now int64, v *view, data []byte, why error) {
 // cannot be read (SPEC 3.3, 3.4).
 func (s *Store) keepCopy(now int64, v *view, data []byte, problems []string, kept string) bool {
 	why := listed(problems)
+	if s.looking {
+		v.note = fmt.Sprintf("%s can be used only in part (%s): %s; the next start of a server imports it so, and keeps a copy of the file as it is.", v.name, why, kept)
+		return true
+	}
 	copied, err := v.setAside(data)
 	if err != nil {
 		s.leaveAlone(v, fmt.Sprintf("%s can be used only in part (%s), and it cannot be copied aside (%v)", v.name, why, err))
@@ -306,6 +320,9 @@ func (s *Store) markDirty(v *view) {
 }
 
 func (s *Store) recordImport(now int64, by journal.Source, v *view, data []byte, partial bool, changes ...journal.Body) {
+	if s.looking && by == journal.ByFile && !partial {
+		v.note = fmt.Sprintf("%s was edited (%s): what it says is shown, and the next start of a server imports it.", v.name, plural(len(changes), "change", "changes"))
+	}
 	sum := sha256.Sum256(data)
 	s.Record(now, &journal.Import{By: by, File: v.name, SHA256: hex.EncodeToString(sum[:]), Changes: len(changes), Partial: partial})
 	s.Record(now, changes...)

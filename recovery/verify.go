@@ -189,6 +189,8 @@ func (s *shownViews) faults(end *projection.State, id string) (all []Fault) {
 		fault(s.files.Reminders, "it is missing; a server rebuilds it")
 	case r.err != nil:
 		fault(s.files.Reminders, "it cannot be used: %v", r.err)
+	case len(r.said.Journals) > 0 && !slices.Contains(r.said.Journals, projection.ViewRef{ID: id}.Short().ID):
+		fault(s.files.Reminders, "it belongs to another journal, %s", r.said.Journals[0])
 	case r.partial():
 		fault(s.files.Reminders, "it is usable in part: %s", listed(r.said.Problems))
 	case r.said.Index > end.Index:

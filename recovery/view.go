@@ -30,6 +30,8 @@ type view struct {
 	seen     os.FileInfo                 // the file as it was last read or written; nil: it was missing
 	coming   atomic.Pointer[os.FileInfo] // the file that is about to replace it; other goroutines may look
 	locked   string                      // why it is left untouched until a restart (SPEC 3.1); empty: it may be written
+	foreign  bool                        // it is left untouched since it shows another journal (SPEC 2.7), until it changes
+	older    bool                        // the note says that it was older than the journal
 	note     string                      // the sentence of SPEC 3.6 about what was read; empty: nothing to say
 	waits    string                      // the same about what may not be whole yet, and is not taken in so far
 	writeErr error                       // the last write failed

@@ -306,7 +306,7 @@ func (b *bench) journalWith(t *target, events int) (string, error) {
 		return "", err
 	}
 	begun := time.Now().UnixMilli() - int64(events)*30_000
-	l, err := journal.Create(filepath.Join(dir, "heartbeat-journal"), journal.Begin{ID: journal.NewID().String(), Major: journal.Major, Minor: journal.Minor}, begun, journal.LogOptions{})
+	l, err := journal.Create(filepath.Join(dir, "heartbeat-journal"), journal.Begin{ID: journal.NewID().String(), Major: journal.FirstMajor, Minor: journal.Minor}, begun, journal.LogOptions{})
 	if err != nil {
 		return "", err
 	}

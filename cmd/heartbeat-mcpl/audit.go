@@ -38,9 +38,10 @@ func newAudit() *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "Show what fired when: due, sent, taken, how late, how often refused, still waiting",
-		Long: "audit shows the firing history that a journal holds, for each reminder and the heartbeat, with totals, lateness and the\n" +
-			"times when no server ran. It reads the journal without touching it, also while a server runs on it.\n\n" +
+		Short: "Show what fired when, how late, what was refused, and all reminders",
+		Long: "audit shows when each reminder and the heartbeat fired, how late, what the host refused, all reminders and how they\n" +
+			"stand, and when no server ran. It only reads the journal, and works while a server runs on it.\n\n" +
+			statesHelp() + "\n" +
 			"A time is ISO 8601 (2026-10-10T09:00, in the agent's zone), or a length before now (90m, 36h, 7d).",
 		Example: "  heartbeat-mcpl audit --since 7d\n" +
 			"  heartbeat-mcpl audit --reminder rem_k3f9x2m7q1ab\n" +
@@ -51,12 +52,22 @@ func newAudit() *cobra.Command {
 	flags := cmd.Flags()
 	f.registerReading(flags)
 	flags.BoolVar(&f.json, "json", false, "everything as one JSON document")
-	flags.BoolVar(&f.csv, "csv", false, "a row for each wake, as CSV (RFC 4180) that spreadsheets may open")
+	flags.BoolVar(&f.csv, "csv", false, "a row for each wake, and for each reminder without one, as CSV (RFC 4180) that spreadsheets may open")
 	flags.StringVar(&f.html, "html", "", "write one self-contained page to this file")
-	flags.StringVar(&f.reminder, "reminder", "", "only the reminder with this id")
+	flags.StringVar(&f.reminder, "reminder", "", "only the reminder with this id, or these first letters of one")
 	flags.StringVar(&f.since, "since", "", "only wakes from this time on")
 	flags.StringVar(&f.until, "until", "", "only wakes up to this time")
 	return cmd
+}
+
+// statesHelp says what the states mean.
+func statesHelp() string {
+	var b strings.Builder
+	b.WriteString("A wake or a reminder is in one of these states:\n")
+	for _, s := range projection.WakeStates {
+		fmt.Fprintf(&b, "  %-9s  %s\n", s.State, s.Means)
+	}
+	return b.String()
 }
 
 // audit is a report with what is said around it.
@@ -74,7 +85,14 @@ func (f *auditFlags) run(_ context.Context, out *os.File) error {
 		return usageError{errors.New("--json, --csv and --html are three forms of the same: give one of them")}
 	}
 	f.readingEnvironment()
+	if err := f.check(); err != nil {
+		return err
+	}
 	if err := someJournal(f.journalDir); err != nil {
+		return err
+	}
+	var err error
+	if f.reminder, err = resolve(f.reminder, f.journalDir); err != nil {
 		return err
 	}
 	a, err := f.read()
@@ -142,22 +160,24 @@ func (f *auditFlags) read() (*audit, error) {
 	report := past.History.Report(projection.Filter{
 		Reminder: f.reminder, Since: projection.Instant(times.since), Until: projection.Instant(times.until),
 	})
-	if f.reminder != "" && len(report.Reminders) == 0 {
-		return nil, fmt.Errorf("the journal %s knows no reminder %q in that time", f.journalDir, f.reminder)
-	}
-	damage := past.Damage
+	return newReport(f.journalDir, zone, report, past.Damage), nil
+}
+
+func newReport(dir string, zone *time.Location, report *projection.Report, damage []journal.Damage) *audit {
 	if damage == nil {
 		damage = []journal.Damage{}
 	}
-	return &audit{Journal: f.journalDir, Zone: zone.String(), Report: report, Damage: damage, zone: zone}, nil
+	return &audit{Journal: dir, Zone: zone.String(), Report: report, Damage: damage, zone: zone}
 }
 
 var csvHeader = []string{
 	"reminder", "message", "set_by", "set_at", "every_seconds", "due", "result", "pushes", "refusals", "no_answers", "first_sent_at",
 	"last_sent_at", "taken_at", "late_ms", "inference_id", "reason", "manual", "cancelled_at", "from",
+	"reminder_state", "next_at", "cancelled_by", "cron",
 }
 
 // writeCSV writes a row for each wake. Those of the heartbeat and of messages have no reminder; a message's say who it is from.
+// A reminder without a wake has a row without a result.
 func writeCSV(out io.Writer, a *audit) error {
 	w := csv.NewWriter(out)
 	w.UseCRLF = true
@@ -165,6 +185,9 @@ func writeCSV(out io.Writer, a *audit) error {
 	for _, s := range a.Subjects() {
 		for _, wake := range s.Wakes {
 			rows = append(rows, csvRow(s, wake))
+		}
+		if len(s.Wakes) == 0 && s.ReminderID() != "" {
+			rows = append(rows, csvRow(s, &projection.Wake{}))
 		}
 	}
 	return w.WriteAll(rows)
@@ -196,6 +219,7 @@ func csvRow(s *projection.Subject, w *projection.Wake) []string {
 		plainCell(s.ReminderID()), plainCell(w.Said(s)), string(s.SetBy), cell(s.SetAt), every, cell(w.Due), string(w.Result), strconv.Itoa(len(w.Pushes)),
 		strconv.Itoa(refusals), strconv.Itoa(noAnswers), cell(first), cell(last), cell(w.TakenAt), late, plainCell(w.InferenceID),
 		plainCell(w.Why()), strconv.FormatBool(w.Manual), cell(s.CancelledAt), plainCell(w.From),
+		string(s.State), cell(s.NextAt), string(s.CancelledBy), plainCell(s.Cron),
 	}
 }
 

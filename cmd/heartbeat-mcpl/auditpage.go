@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"html"
 	"strings"
+
+	"heartbeat-mcpl/journal"
+	"heartbeat-mcpl/projection"
 )
 
 //go:embed auditpage.html
@@ -20,6 +23,19 @@ func auditPage(a *audit) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the audit: %w", err)
 	}
-	page := strings.NewReplacer("{{data}}", string(data), "{{version}}", html.EscapeString(version())).Replace(auditPageSource)
+	words, err := json.Marshal(pageWords())
+	if err != nil {
+		return nil, fmt.Errorf("encode the words of the page: %w", err)
+	}
+	page := strings.NewReplacer("{{data}}", string(data), "{{words}}", string(words), "{{version}}", html.EscapeString(version())).Replace(auditPageSource)
 	return []byte(page), nil
+}
+
+// pageWords are the words that the page shares with the terminal.
+func pageWords() any {
+	by := map[journal.Source]string{}
+	for _, s := range []journal.Source{journal.ByTool, journal.ByFile, journal.ByCLI, journal.ByImport} {
+		by[s] = setBy(s)
+	}
+	return map[string]any{"states": projection.WakeStates, "results": map[projection.Result]projection.WakeState{projection.ResultDue: projection.ResultDue.State()}, "by": by, "crashNote": crashNote}
 }

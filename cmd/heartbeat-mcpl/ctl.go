@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"slices"
@@ -17,11 +16,10 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
-	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/attach"
+	"heartbeat-mcpl/rpc/command"
 	"heartbeat-mcpl/rpc/engine"
-	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
 )
 
@@ -43,9 +41,9 @@ func newCtl() *cobra.Command {
 			"  heartbeat-mcpl ctl every 10m Check the deployment\n" +
 			"  heartbeat-mcpl ctl add \"Stand-up\" --cron \"0 9 * * 1-5\"\n" +
 			"  heartbeat-mcpl ctl list",
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("%q is no command of ctl; there are status, every, pause, resume, clear, configure, trigger, add, list, cancel, history and sessions", args[0])}
+				return noSuchCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -75,17 +73,17 @@ func (c *ctl) newStatus() *cobra.Command {
 }
 
 func (c *ctl) newEvery() *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "every INTERVAL PROMPT...", Short: "Set the heartbeat: every 10m Check the deployment",
+	return &cobra.Command{
+		Use: "every INTERVAL PROMPT...", Short: "Set the heartbeat: every 10m Check the deployment", Long: "every sets the heartbeat: its interval, and what it says.\n\n" + aboutWords,
+		Args: atLeastOne("an interval and what to do: every 10m Check the deployment"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return usageError{errors.New("give an interval and what to do: every 10m Check the deployment")}
+			line := "every " + words(args)
+			if _, err := command.Parse(line); err != nil {
+				return usageError{err}
 			}
-			return c.say(map[string]any{"command": strings.Join(append([]string{"every"}, args...), " ")})
+			return c.say(map[string]any{"command": line})
 		},
 	}
-	cmd.Flags().SetInterspersed(false) // what follows the interval is the prompt, dashes and all
-	return cmd
 }
 
 func (c *ctl) newWord(word, about string) *cobra.Command {
@@ -110,28 +108,68 @@ func (c *ctl) newList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the reminders", Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return c.do(os.Stdout, "reminder_list", map[string]any{"limit": 10_000})
+			return c.do(os.Stdout, "reminder_list", map[string]any{"limit": mostPage})
 		},
 	}
 }
 
 func (c *ctl) newCancel() *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel ID", Short: "Cancel a reminder", Args: exactly(1, "the reminder's id; list shows all"),
+		Use: "cancel ID", Short: "Cancel a reminder", Args: one("the reminder's id or its first letters (ctl list shows all)"),
+		ValidArgsFunction: offerReminders,
 		RunE: func(_ *cobra.Command, args []string) error {
-			return c.do(os.Stdout, "reminder_cancel", map[string]any{"id": args[0]})
+			all, err := c.list()
+			if err != nil {
+				return err
+			}
+			id, err := pick(args[0], all)
+			if err != nil {
+				return err
+			}
+			return c.do(os.Stdout, "reminder_cancel", map[string]any{"id": id})
 		},
 	}
 }
 
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != n {
-			return usageError{fmt.Errorf("give %s: %s, not %d", what, text.Plural(n, "word"), len(args))}
+// list are all reminders that are set.
+func (c *ctl) list() ([]named, error) {
+	var all []named
+	for more, after := 1, ""; more > 0; {
+		arguments := map[string]any{"limit": mostPage}
+		if after != "" {
+			arguments["after"] = after
 		}
-		return nil
+		r, err := c.call("reminder_list", arguments)
+		if err != nil {
+			return nil, err
+		}
+		if r.IsError {
+			return nil, errors.New(inFlags(r.Text))
+		}
+		var page struct {
+			More      int
+			Reminders []listedReminder
+		}
+		if err := json.Unmarshal(r.Structured, &page); err != nil {
+			return nil, fmt.Errorf("read the server's answer: %w", err)
+		}
+		for _, r := range page.Reminders {
+			all = append(all, named{r.ID, r.Message})
+			after = r.ID
+		}
+		more = page.More
+		if len(page.Reminders) == 0 {
+			break
+		}
 	}
+	return all, nil
 }
+
+// aboutWords says how a text is given.
+const aboutWords = "The text needs no quotes. Flags may stand before and behind it; what stands behind -- is text, dashes and all."
+
+// mostPage is how many reminders one answer lists at most.
+const mostPage = 10_000
 
 // option is a flag that becomes an argument of a tool.
 type option struct{ flag, argument, about string }
@@ -153,10 +191,10 @@ func texts(cmd *cobra.Command, options ...option) func(arguments map[string]any)
 
 var addOptions = []option{
 	{"in", "in", "after a while: 90s, 10m, 1h30m, 2d"},
-	{"at", "atIso", "at a time: 2026-10-10T09:00, in the agent's zone, or with an offset"},
-	{"every", "every", "again and again: 30m, 1d"},
+	{"at", "atIso", "at a time: 15:00, thu 15:00, 2026-10-10T09:00, or with an offset"},
+	{"every", "every", "again and again: 30m, 1d, 2 weeks, 1 month, weekday"},
 	{"cron", "cron", "on a calendar: \"0 9 * * 1-5\""},
-	{"cron-zone", "timeZone", "the zone of --cron; the agent's where it is left out"},
+	{"cron-zone", "timeZone", "the zone of times without an offset, --every and --cron; the agent's where it is left out"},
 	{"until", "until", "a recurring one ends at this time"},
 	{"title", "title", "a short heading"},
 	{"severity", "severity", "normal or high"},
@@ -170,13 +208,22 @@ var configureOptions = []option{
 	{"active-hours", "activeHours", "08:00-22:30, or always"},
 }
 
+var historyOptions = []option{
+	{"id", "id", "only the reminder with this id, or these first letters of one; or heartbeat, or mesh"},
+	{"since", "since", "from this time on: 2026-10-10T09:00, or a length before now such as 24h"},
+}
+
 func (c *ctl) newAdd() *cobra.Command {
 	var count int
-	cmd := &cobra.Command{Use: "add TEXT", Short: "Set a reminder", Args: exactly(1, "the reminder's text, in quotes")}
+	cmd := &cobra.Command{
+		Use: "add TEXT...", Short: "Set a reminder", Long: "add sets a reminder: its text, and when it comes.\n\n" + aboutWords,
+		Example: "  heartbeat-mcpl ctl add Buy milk --in 2h\n  heartbeat-mcpl ctl add --cron \"0 9 * * 1-5\" Stand-up",
+		Args:    atLeastOne("the reminder's text: ctl add Buy milk --in 2h"),
+	}
 	given := texts(cmd, addOptions...)
 	cmd.Flags().IntVar(&count, "count", 0, "a recurring one ends after so many times")
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		arguments := map[string]any{"message": args[0]}
+		arguments := map[string]any{"message": words(args)}
 		given(arguments)
 		if cmd.Flags().Changed("count") {
 			arguments["count"] = count
@@ -185,8 +232,11 @@ func (c *ctl) newAdd() *cobra.Command {
 			return usageError{errors.New("say when: --in, --at, --every or --cron")}
 		}
 		c.fromEnvironment()
+		if err := c.check(); err != nil {
+			return err
+		}
 		c.inZone(arguments)
-		return c.do(os.Stdout, "reminder_add", arguments)
+		return c.flagged("reminder_add", arguments)
 	}
 	return cmd
 }
@@ -198,13 +248,7 @@ func (c *ctl) inZone(arguments map[string]any) {
 	}
 	zone := c.zone(slog.New(newLogHandler(os.Stderr)))
 	c.timezone = zone.String() // one that is none was warned about
-	for _, name := range []string{"atIso", "until"} {
-		given, _ := arguments[name].(string)
-		if at, err := tools.ParseTime(given, zone); err == nil { // what is no time the tool refuses
-			arguments[name] = at.In(zone).Format(time.RFC3339Nano)
-		}
-	}
-	if arguments["cron"] != nil && arguments["timeZone"] == nil {
+	if arguments["timeZone"] == nil {
 		arguments["timeZone"] = zone.String()
 	}
 }
@@ -223,7 +267,7 @@ func (c *ctl) newConfigure() *cobra.Command {
 		if len(arguments) == 0 {
 			return usageError{errors.New("give what should change: --every, --message, --mode, --active-hours or --paused")}
 		}
-		return c.do(os.Stdout, "heartbeat_configure", arguments)
+		return c.flagged("heartbeat_configure", arguments)
 	}
 	return cmd
 }
@@ -231,14 +275,77 @@ func (c *ctl) newConfigure() *cobra.Command {
 func (c *ctl) newHistory() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{Use: "history", Short: "Show what was sent, taken, refused and dropped", Args: noArgs}
-	given := texts(cmd, option{"id", "id", "only this reminder, or heartbeat"}, option{"since", "since", "from this time on"})
+	given := texts(cmd, historyOptions...)
 	cmd.Flags().IntVar(&limit, "limit", 20, "how many at most")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		arguments := map[string]any{"limit": limit}
 		given(arguments)
-		return c.do(os.Stdout, "wake_history", arguments)
+		c.fromEnvironment()
+		if err := c.check(); err != nil {
+			return err
+		}
+		if err := c.ofReminder(arguments); err != nil {
+			return err
+		}
+		if since, ok := arguments["since"].(string); ok {
+			at, err := parseWhen("since", since, c.agentsZone(slog.New(slog.DiscardHandler)), time.Now())
+			if err != nil {
+				return err
+			}
+			arguments["since"] = at.Format(time.RFC3339Nano)
+		}
+		return c.flagged("wake_history", arguments)
 	}
 	return cmd
+}
+
+// ofReminder makes the id whole that a history is asked for.
+func (c *ctl) ofReminder(arguments map[string]any) error {
+	id, given := arguments["id"].(string)
+	if !given || id == "heartbeat" || id == projection.MeshID {
+		return nil
+	}
+	whole, err := resolve(id, c.journalDir)
+	arguments["id"] = whole
+	return err
+}
+
+// flagged is do for a tool whose arguments were flags: one that is wrong is refused before anything is asked or opened.
+func (c *ctl) flagged(tool string, arguments map[string]any) error {
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return err
+	}
+	if refused := new(tools.Refusal); errors.As(checkArguments(tool, raw), &refused) {
+		for i, problem := range refused.Problems {
+			refused.Problems[i] = ofFlag(inFlags(problem))
+		}
+		return usageError{errors.New(strings.Join(refused.Problems, "; "))}
+	}
+	return c.do(os.Stdout, tool, arguments)
+}
+
+// ofFlag has a problem that begins with an argument begin with the flag of that name.
+func ofFlag(problem string) string {
+	name, rest, _ := strings.Cut(problem, " ")
+	if slices.ContainsFunc(slices.Concat(addOptions, configureOptions, historyOptions), func(o option) bool { return o.argument == name && o.flag == name }) ||
+		name == "count" || name == "limit" || name == "paused" {
+		return "--" + name + " " + rest
+	}
+	return problem
+}
+
+// checkArguments says what is wrong with a tool's arguments. The zone is no matter: what is a time in one is one in another.
+func checkArguments(tool string, raw json.RawMessage) (err error) {
+	switch tool {
+	case "reminder_add":
+		_, _, err = tools.ParseAdd(raw, time.Now(), time.UTC)
+	case "heartbeat_configure":
+		_, _, err = tools.ParseConfigure(raw)
+	case "wake_history":
+		_, _, err = tools.ParseHistory(raw, time.Now(), time.UTC)
+	}
+	return err
 }
 
 // inFlags has a refusal name the flags and commands that stand for a tool's arguments and for tools.
@@ -288,6 +395,9 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 			return answer, nil
 		}
 		if !errors.Is(err, attach.ErrNoServer) {
+			return tools.Reply{}, asItsUser(err)
+		}
+		if err := c.readable(); err != nil {
 			return tools.Reply{}, err
 		}
 		r, err := c.alone(tool, raw)
@@ -305,19 +415,10 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 func (c *ctl) alone(tool string, raw json.RawMessage) (tools.Reply, error) {
 	log := slog.New(newLogHandler(os.Stderr))
 	zone := c.agentsZone(log)
-	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log)}
+	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log), MustJournal: true}
 	o := engine.Options{Store: store, Zone: zone, Log: slog.New(slog.DiscardHandler), Offline: "no server runs"}
-	nothing := missing(c.journalDir) && missing(c.configFile) && missing(c.remindersFile)
-	if nothing {
-		if tool == "wake_history" { // it reads the journal itself
-			return tools.Reply{}, notThere(fs.ErrNotExist, c.journalDir)
-		}
-		log.Warn(fmt.Sprintf("no server has run on %s yet: these are not the files of one that runs elsewhere (name its config file with --config-file)", c.journalDir))
-	}
-	if state := c.shown(nothing); state != nil {
-		if r, ok := engine.Look(o, state, tool, raw); ok { // what only reads leaves no trace
-			return r, nil
-		}
+	if r, looked, err := c.look(o, tool, raw, log); looked || err != nil {
+		return r, err
 	}
 	e, err := engine.Open(o)
 	if err != nil {
@@ -332,15 +433,15 @@ func (c *ctl) alone(tool string, raw json.RawMessage) (tools.Reply, error) {
 	var r tools.Reply
 	select {
 	case err := <-ended: // before it answered
-		return tools.Reply{}, err
+		if errors.Is(err, journal.ErrHeld) {
+			return tools.Reply{}, err
+		}
+		return tools.Reply{}, fmt.Errorf("nothing was kept: %w", err)
 	case r = <-got:
 	}
 	stop()
-	if err := <-ended; err != nil {
-		return tools.Reply{}, err
-	}
-	if string(rawjson.Get(r.Structured, "saved")) == "false" { // there is no server whose memory could keep it
-		return tools.Reply{}, fmt.Errorf("nothing was kept: %s", strings.ReplaceAll(r.Text, "\n", " "))
+	if err := <-ended; err != nil { // there is no server whose memory could keep it
+		return tools.Reply{}, fmt.Errorf("not saved: %w", err)
 	}
 	return r, nil
 }
@@ -350,22 +451,6 @@ func (c *ctl) alone(tool string, raw json.RawMessage) (tools.Reply, error) {
 func (c *ctl) agentsZone(log *slog.Logger) *time.Location {
 	_ = c.zoneFromJournal()
 	return c.zone(log)
-}
-
-// shown is the state that can be looked at without opening the journal: both views show it, or nothing is there yet.
-func (c *ctl) shown(nothing bool) *projection.State {
-	if nothing {
-		return projection.Begun(time.Now().UnixMilli())
-	}
-	if state, err := recovery.Peek(c.journalDir); err == nil && recovery.Shows(c.files(), state) {
-		return state
-	}
-	return nil
-}
-
-func missing(path string) bool {
-	_, err := os.Stat(path)
-	return errors.Is(err, fs.ErrNotExist)
 }
 
 // watch shows the status anew each second.

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,7 +41,7 @@ func TestCtlTalksToTheRunningServer(t *testing.T) {
 	contains(t, s.until("heartbeat_status", "taken=1"), "last=")
 	contains(t, h.ctl("history"), "| heartbeat | taken, asked for |")
 	contains(t, h.ctl("cancel", id), "Cancelled "+id)
-	contains(t, h.ctl("cancel", id), "heartbeat-mcpl: There is no reminder")
+	contains(t, h.ctl("cancel", id), "heartbeat-mcpl: there is no reminder")
 	contains(t, h.ctl("pause"), "PAUSED")
 	contains(t, h.ctl("resume"), "ACTIVE")
 	contains(t, h.ctl("clear"), "NOT SET")
@@ -63,7 +65,7 @@ func TestCtlTalksToTheRunningServer(t *testing.T) {
 // TestCtlShowsWhatAPersonEdited: also while no server runs, and before anything is there.
 func TestCtlShowsWhatAPersonEdited(t *testing.T) {
 	h := newHome(t)
-	contains(t, h.ctl("status"), "every    4h", "(in 4h00m)")
+	contains(t, h.ctl("status"), "every    4h", "(in 4h)")
 	contains(t, h.ctl("every", "1h", "look around"), "ACTIVE")
 	id := reminderID(t, h.ctl("add", "alone", "--at", "2031-01-01T09:00"))
 	h.write(h.config(), strings.Replace(h.read(h.config()), `"intervalSeconds": 3600`, `"intervalSeconds": 7200`, 1))
@@ -80,7 +82,7 @@ func TestCtlSpeaksTheAgentsZone(t *testing.T) {
 	contains(t, h.ctl("add", "zone", "--at", "2031-01-01T09:00", "--timezone", "Europe/Berlin"), "next 2031-01-01T09:00:00+01:00 [Europe/Berlin]")
 	for _, reading := range []string{"replay", "audit"} {
 		shown, err := h.command(reading).CombinedOutput()
-		if err != nil || !strings.Contains(string(shown), "2031-01-01 09:00:00.000") || !strings.Contains(string(shown), "2031-01-01 00:00:00.000") {
+		if err != nil || !strings.Contains(string(shown), "2031-01-01 09:00") || !strings.Contains(string(shown), "2031-01-01 00:00") {
 			t.Errorf("%s: %s, %v", reading, shown, err)
 		}
 	}
@@ -110,10 +112,112 @@ func TestCtlSpeaksTheZoneThatIsNamed(t *testing.T) {
 func TestCtlSaysWhatWasAskedInItsOwnWords(t *testing.T) {
 	h := newHome(t)
 	contains(t, h.ctl("add", "x"), "say when: --in, --at, --every or --cron", "Run 'heartbeat-mcpl ctl add --help'")
-	contains(t, h.ctl("add", "two", "words", "--in", "1h"), "give the reminder's text, in quotes: 1 word, not 2")
+	contains(t, h.ctl("add"), "give the reminder's text: ctl add Buy milk --in 2h")
 	contains(t, h.ctl("add", "x", "--at", "noon"), `--at "noon": give a time`)
 	contains(t, h.ctl("configure", "--mode", "loud"), "--mode must be one of")
-	contains(t, h.ctl("cancel", "rem_x"), "ctl list shows the ids")
+	contains(t, h.ctl("cancel", "rem_x"), `there is no reminder "rem_x"; there is none at all`)
+}
+
+// TestNothingComesInThePast: what is due and waits is not what comes next, and the screen says whose clock it shows.
+func TestNothingComesInThePast(t *testing.T) {
+	h := newHome(t)
+	h.write(h.reminders(), nodeReminders(time.Now().Add(-25*time.Hour).UnixMilli()))
+	contains(t, h.ctl("every", "1m", "look"), "ACTIVE")
+	h.write(h.config(), `{"intervalSeconds": 60, "paused": false, "deliveryMode": "message", "message": "look"}`)
+	state := h.ctl("status", "--timezone", "America/Los_Angeles")
+	contains(t, state, "times in America/Los_Angeles\n", "  next     ")
+	contains(t, state, "due 1d 1h ago")
+
+	var out strings.Builder
+	past := time.Now().Add(-257 * time.Second)
+	blocked := "no server runs"
+	printStatus(ui{out: &out}, mustJSON(t, map[string]any{"status": "active", "nextAt": past, "blockedReason": blocked, "intervalSeconds": 600}), []byte(`{}`), time.UTC)
+	contains(t, out.String(), "times in UTC\n", "  due      since "+local(past, time.UTC)+" (4m17s ago), no server runs\n")
+	if strings.Contains(out.String(), "next ") {
+		t.Errorf("something comes in the past: %s", out.String())
+	}
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestWhatCannotBeReadIsNotMadeUp: another user sees an error, not a heartbeat that nobody set.
+func TestWhatCannotBeReadIsNotMadeUp(t *testing.T) {
+	h := newHome(t)
+	s := h.open()
+	s.add(map[string]any{"inHours": 1})
+	another := func(args ...string) (string, int) {
+		cmd := h.command(args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		out, _ := cmd.CombinedOutput()
+		return string(out), cmd.ProcessState.ExitCode()
+	}
+	if os.Getuid() != 0 {
+		t.Skip("only root can run a program as another user")
+	}
+	openTo(t, h.dir)
+	commands := [][]string{{"ctl"}, {"ctl", "list"}, {"ctl", "history"}, {"ctl", "status", "--json"}, {"ctl", "add", "x", "--in", "1h"}, {"replay"}, {"audit"}, {"replay", "--verify"}}
+	for _, running := range []bool{true, false} {
+		if !running {
+			s.end()
+		}
+		for _, args := range commands {
+			said, status := another(args...)
+			if status != 1 || !strings.Contains(said, "permission denied; run it as the user of the server") || strings.Count(said, "\n") != 1 {
+				t.Errorf("%v with a server: %v: status %d, %s", args, running, status, said)
+			}
+		}
+	}
+	s.ok(os.RemoveAll(h.journal())) // the two files alone, as the Node.js server leaves them
+	if said, status := another("ctl", "list"); status != 1 || !strings.Contains(said, "heartbeat-config.json: permission denied; run it as") {
+		t.Errorf("without a journal: status %d, %s", status, said)
+	}
+	if mesh, status := another("mesh", "--mesh-dir", h.path("heartbeat-config.json.d")); status != 0 || !strings.Contains(mesh, "No agents are here.") {
+		t.Errorf("a mesh that is not there: status %d, %s", status, mesh)
+	}
+}
+
+// TestACommandTakesTheFirstLettersOfAnID: of one reminder; those of several are listed, and one that is none is an error everywhere.
+func TestACommandTakesTheFirstLettersOfAnID(t *testing.T) {
+	h := newHome(t)
+	for _, running := range []bool{false, true} {
+		var s *session
+		if running {
+			s = h.open()
+		}
+		milk, bread := reminderID(t, h.ctl("add", "Buy", "milk", "--in", "1h")), reminderID(t, h.ctl("add", "Buy", "bread", "--in", "1h"))
+		few := 5 // letters of one alone
+		for strings.HasPrefix(bread, milk[:few]) {
+			few++
+		}
+		contains(t, h.ctl("cancel", "rem_"), `ids begin with "rem_"; give more of one:`, milk, bread, `"Buy milk"`)
+		contains(t, h.ctl("cancel", milk[:few]), "Cancelled "+milk)
+		contains(t, h.ctl("cancel", milk), `there is no reminder "`+milk+`"; the nearest:`, bread)
+		contains(t, h.ctl("history", "--id", milk), "No wakes of")
+		for _, args := range [][]string{{"replay", "--reminder"}, {"audit", "--reminder"}, {"ctl", "history", "--id"}} {
+			if out, err := h.command(append(args, milk[:few])...).CombinedOutput(); err != nil || !strings.Contains(string(out), milk) {
+				t.Errorf("%v with the first letters: %v, %s", args, err, out)
+			}
+			cmd := h.command(append(args, "rem_zzzzzz")...)
+			var complaint strings.Builder
+			cmd.Stderr = &complaint
+			out, _ := cmd.Output()
+			if status := cmd.ProcessState.ExitCode(); status != 1 || len(out) > 0 || !strings.Contains(complaint.String(), `there is no reminder "rem_zzzzzz"; the nearest:`) {
+				t.Errorf("%v of an id that is none: status %d, %s%s", args, status, out, complaint.String())
+			}
+		}
+		contains(t, h.ctl("history", "--since", "24h"), "No wakes in the journal.")
+		contains(t, h.ctl("history", "--since", "2026-01-01T00:00"), "No wakes in the journal.")
+		if s != nil {
+			s.end()
+		}
+	}
 }
 
 func TestCtlSaysThatNothingIsThere(t *testing.T) {

@@ -58,4 +58,4 @@ func (c *ctl) sessions() error {
 	return w.Flush()
 }
 
-func ago(ms int64) string { return length(max(0, time.Now().UnixMilli()-ms)) }
+func ago(ms int64) string { return text.About(max(0, time.Now().UnixMilli()-ms)) }

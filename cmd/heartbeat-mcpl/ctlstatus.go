@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"heartbeat-mcpl/rpc/text"
-	"heartbeat-mcpl/rpc/tools"
 )
 
 // mostListed is how many reminders the status screen lists.
@@ -21,7 +21,13 @@ type beatStatus struct {
 	NextAt, LastTakenAt                     *time.Time
 	IntervalSeconds                         float64
 	Reminders, Taken                        int
-	Notes                                   []string
+	NotTaken                                *struct {
+		Reminders, Messages int
+		Heartbeat           bool
+		Reason              string
+		NextTryAt           *time.Time
+	}
+	Notes []string
 }
 
 // reminderList is what reminder_list says, as far as the screen shows it.
@@ -35,8 +41,13 @@ type listedReminder struct {
 	FireAt       time.Time
 	EverySeconds *float64
 	Cron         *string
+	Repeats      string
 	Overdue      bool
-	LastRefusal  *struct{ Reason string }
+	LastRefusal  *struct {
+		Reason    string
+		Tries     int
+		NextTryAt *time.Time
+	}
 }
 
 // printStatus prints the status screen.
@@ -47,6 +58,7 @@ func printStatus(u ui, status, list json.RawMessage, zone *time.Location) {
 		u.bad("the server's answer cannot be read: %v", err)
 		return
 	}
+	u.line("%s", u.paint(dim, "times in "+zone.String()))
 	u.heartbeat(s, zone)
 	u.reminders(l, zone)
 	for _, note := range s.Notes {
@@ -62,9 +74,9 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 		if s.ActiveHours != nil {
 			hours = ", in the hours " + *s.ActiveHours
 		}
-		u.line("  every    %s (%s)%s", tools.FormatLength(int64(s.IntervalSeconds*1000)), s.DeliveryMode, hours)
+		u.line("  every    %s (%s)%s", text.Length(int64(s.IntervalSeconds*1000)), s.DeliveryMode, hours)
 		if s.NextAt != nil {
-			u.line("  next     %s (%s)", local(*s.NextAt, zone), distance(*s.NextAt))
+			u.line("  %s", s.next(zone))
 		}
 		last := "never"
 		if s.LastTakenAt != nil {
@@ -73,11 +85,54 @@ func (u ui) heartbeat(s beatStatus, zone *time.Location) {
 		u.line("  taken    %s", last)
 		u.line("  says     %s", text.Quote(short(s.Message, 100)))
 	}
-	delivery := u.paint(green, "wakes are delivered")
-	if s.BlockedReason != nil {
-		delivery = u.paint(red, "no wake can be sent") + ": " + *s.BlockedReason
+	switch {
+	case s.BlockedReason == nil:
+		u.line("  %s", u.paint(green, "wakes are delivered"))
+	case s.Delivery == "polled":
+		u.line("  %s", u.paint(green, "wakes are polled by the host"))
+	case s.Delivery == "pollable":
+		u.line("  %s: %s; nothing has polled lately", u.paint(yellow, "wakes wait to be polled"), *s.BlockedReason)
+	default:
+		u.line("  %s: %s", u.paint(red, "no wake can be sent"), *s.BlockedReason)
 	}
-	u.line("  %s", delivery)
+	u.notTaken(s)
+}
+
+// notTaken says what the host did not take, and when it is tried again.
+func (u ui) notTaken(s beatStatus) {
+	n := s.NotTaken
+	if n == nil {
+		return
+	}
+	var what []string
+	for _, one := range []struct {
+		n    int
+		noun string
+	}{{n.Reminders, "reminder"}, {n.Messages, "message"}} {
+		if one.n > 0 {
+			what = append(what, text.Plural(one.n, one.noun))
+		}
+	}
+	if n.Heartbeat {
+		what = append(what, "the heartbeat")
+	}
+	next := ""
+	if n.NextTryAt != nil {
+		next = ", next try " + distance(*n.NextTryAt)
+	}
+	u.line("  %s: %s (%s)%s", u.paint(yellow, "not taken"), strings.Join(what, ", "), text.OneLine(short(n.Reason, 60)), next)
+}
+
+// next says when the heartbeat comes. One whose time has passed waits: nothing comes in the past.
+func (s *beatStatus) next(zone *time.Location) string {
+	if time.Until(*s.NextAt).Round(time.Second) > 0 {
+		return fmt.Sprintf("next     %s (%s)", local(*s.NextAt, zone), distance(*s.NextAt))
+	}
+	waits := "it is on its way"
+	if s.BlockedReason != nil {
+		waits = *s.BlockedReason
+	}
+	return fmt.Sprintf("due      since %s (%s), %s", local(*s.NextAt, zone), distance(*s.NextAt), waits)
 }
 
 func (u ui) reminders(l reminderList, zone *time.Location) {
@@ -87,23 +142,36 @@ func (u ui) reminders(l reminderList, zone *time.Location) {
 		rhythm := "once"
 		switch {
 		case r.EverySeconds != nil:
-			rhythm = "every " + tools.FormatLength(int64(*r.EverySeconds*1000))
+			rhythm = "every " + text.Length(int64(*r.EverySeconds*1000))
+		case r.Repeats != "":
+			rhythm = "every " + strings.TrimPrefix(r.Repeats, "1 ")
 		case r.Cron != nil:
 			rhythm = *r.Cron
 		}
 		when := distance(r.FireAt)
 		if r.Overdue {
-			when = "overdue"
+			when = "due " + distance(r.FireAt)
 		}
 		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", local(r.FireAt, zone), when, rhythm, text.Safe(r.ID), text.Quote(short(r.Message, 60)))
 		if r.LastRefusal != nil {
-			fmt.Fprintf(w, "  \t\t\t\trefused: %s\n", text.OneLine(short(r.LastRefusal.Reason, 60)))
+			next := ""
+			if r.LastRefusal.NextTryAt != nil {
+				next = ", next " + distance(*r.LastRefusal.NextTryAt)
+			}
+			fmt.Fprintf(w, "  \t\t\t\tnot taken %s: %s%s\n", times(r.LastRefusal.Tries), text.OneLine(short(r.LastRefusal.Reason, 60)), next)
 		}
 	}
 	_ = w.Flush() // the error stays in u.out
 	if more := l.Count - len(l.Reminders); more > 0 {
 		u.line("  and %d more; ctl list shows all", more)
 	}
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
 
 func local(t time.Time, zone *time.Location) string { return t.In(zone).Format("2006-01-02 15:04:05") }
@@ -115,7 +183,7 @@ func distance(t time.Time) string {
 	case d == 0:
 		return "now"
 	case d < 0:
-		return length((-d).Milliseconds()) + " ago"
+		return text.About((-d).Milliseconds()) + " ago"
 	}
-	return "in " + length(d.Milliseconds())
+	return "in " + text.About(d.Milliseconds())
 }

@@ -364,7 +364,7 @@ func TestJournalOfANewerVersionIsLeftAlone(t *testing.T) {
 	h = newHome(t)
 	s = h.open()
 	s.end()
-	h.write(h.path("heartbeat-journal/meta.json"), strings.Replace(h.read(h.path("heartbeat-journal/meta.json")), `"format":1`, `"format":2`, 1))
+	h.write(h.path("heartbeat-journal/meta.json"), strings.Replace(h.read(h.path("heartbeat-journal/meta.json")), `"format":1`, fmt.Sprintf(`"format":%d`, journal.Major+1), 1))
 	s = h.open()
 	contains(t, s.call("heartbeat_status", nil), "newer version", "left untouched")
 	s.end()

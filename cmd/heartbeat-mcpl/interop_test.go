@@ -84,7 +84,7 @@ func TestTypeScriptClients(t *testing.T) {
 			}
 			for what, want := range map[string]any{
 				"server": "heartbeat-mcpl", "instructions": true, "added": "from TypeScript", "acked": 1.0, "configured": 7200.0, "refused": true,
-				"list": 1.0, "history": 1.0, "context": 1.0, "feeds": "ok", "triggerRefused": true, "cancelled": true, "config": 7200.0,
+				"list": 1.0, "history": 1.0, "context": 1.0, "feeds": "ok", "triggered": true, "cancelled": true, "config": 7200.0,
 			} {
 				if seen[what] != want {
 					t.Errorf("%s: %v, want %v", what, seen[what], want)
@@ -93,7 +93,7 @@ func TestTypeScriptClients(t *testing.T) {
 			if got := fmt.Sprint(seen["polled"], len(seen["tools"].([]any)), len(seen["resources"].([]any))); got != fmt.Sprintf("[content] %d 3", len(tools.All())) {
 				t.Errorf("polled, tools, resources: %s", got)
 			}
-			contains(t, seen["status"].(string), "Heartbeat ACTIVE", "delivery=BLOCKED (host is MCP-only)")
+			contains(t, seen["status"].(string), "Heartbeat ACTIVE", "delivery=polled (this host polls: get_proactive_events)")
 		})
 	}
 }

@@ -99,7 +99,7 @@ func serveHost(ctx context.Context, heeded <-chan struct{}, args []string) error
 	case errors.Is(err, pflag.ErrHelp):
 		return newRoot().Help()
 	case err != nil:
-		return usageError{err}
+		return flagError(flags, err)
 	case flags.NArg() > 0:
 		return usageError{fmt.Errorf("--stdio takes no further words, and was given %q", flags.Arg(0))}
 	}
@@ -117,11 +117,12 @@ func newRoot() *cobra.Command {
 		Short: "Wakes AI agents: a heartbeat and reminders over MCP and MCPL",
 		Long: "heartbeat-mcpl wakes AI agents. It is a stdio MCP server: on a host that speaks MCPL it pushes a periodic\n" +
 			"heartbeat and the reminders that the agent sets through tools. Hosts start it as 'heartbeat-mcpl --stdio'.",
-		SilenceErrors: true,
-		SilenceUsage:  true,
-		Args: func(_ *cobra.Command, args []string) error {
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return noEmptyFlags(cmd) },
+		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usageError{fmt.Errorf("%q is no command", args[0])}
+				return noSuchCommand(cmd, args[0])
 			}
 			return nil
 		},
@@ -135,14 +136,21 @@ func newRoot() *cobra.Command {
 			return usageError{errors.New("nothing to do: give --stdio to serve a host, or a command")}
 		},
 	}
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		err = flagError(cmd.Flags(), err)
+		if strings.Contains(cmd.Use, "...") {
+			err = usageError{fmt.Errorf("%w (in a text, words that begin with a dash stand behind --)", err)}
+		}
+		return err
+	})
 	root.Flags().Bool("stdio", false, "serve a host on stdin and stdout")
 	// Not by cobra's Version: its text is a template, and one that is linked makes the binary a third larger ([auditPage]).
 	root.Flags().BoolVarP(&showVersion, "version", "v", false, "version for heartbeat-mcpl")
 	flags.registerServing(root.Flags())
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newMesh(), newRegister())
+	root.AddCommand(newTry(), newReplay(), newAudit(), newCtl(), newRestore(), newMesh(), newRegister(), newVersion())
 	refuseOtherShells(root)
+	completeWords(root)
 	return root
 }
 
@@ -166,11 +174,14 @@ func refuseOtherShells(root *cobra.Command) {
 
 func newHelp() *cobra.Command {
 	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Show what a command does, and its flags",
+		Use: "help [COMMAND]", Short: "Show what a command does, and its flags", ValidArgsFunction: offerCommands,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
-			if err != nil || len(rest) > 0 {
-				return usageError{fmt.Errorf("%q is no command", strings.Join(args, " "))}
+			if err != nil {
+				about, rest = cmd.Root(), args
+			}
+			if len(rest) > 0 {
+				return noSuchCommand(about, rest[0])
 			}
 			about.InitDefaultHelpFlag()
 			return about.Help()

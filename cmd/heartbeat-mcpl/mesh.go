@@ -92,6 +92,9 @@ func newMesh() *cobra.Command {
 		Use: "mesh", Short: "Show which agents are here, what they do, and how many messages wait", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			s.fromEnvironment()
+			if err := s.check(); err != nil {
+				return err
+			}
 			mesh, err := s.openMesh(slog.New(newLogHandler(os.Stderr)))
 			if err != nil {
 				return err
@@ -132,12 +135,14 @@ type meshAgent struct {
 	LastSeen projection.Instant `json:"lastSeen"`
 	StaleAt  projection.Instant `json:"staleAt"`
 	Waiting  int                `json:"waiting"`
+	Ended    bool               `json:"serverEnded"`
+	EndedAt  projection.Instant `json:"serverEndedAt"`
 }
 
 func showMesh(out io.Writer, mesh agents.Mesh, asJSON bool, zone *time.Location) error {
 	here, err := mesh.Agents()
 	if err != nil {
-		return fmt.Errorf("the mesh did not answer: %w", err)
+		return fmt.Errorf("the mesh did not answer: %w", asItsUser(err))
 	}
 	all := []meshAgent{}
 	for _, a := range here {
@@ -145,9 +150,11 @@ func showMesh(out io.Writer, mesh agents.Mesh, asJSON bool, zone *time.Location)
 		if err != nil {
 			return err
 		}
+		ended, endedMs := mesh.Ended(a.ID)
 		all = append(all, meshAgent{
 			ID: a.ID, Role: a.Role, Repo: a.Repo, Caps: append([]string{}, a.Caps...), Status: a.Status, StatusAt: projection.Instant(a.StatusMs),
 			LastSeen: projection.Instant(a.LastMs), StaleAt: projection.Instant(a.StaleMs()), Waiting: waiting,
+			Ended: ended, EndedAt: projection.Instant(endedMs),
 		})
 	}
 	if asJSON {
@@ -158,15 +165,28 @@ func showMesh(out io.Writer, mesh agents.Mesh, asJSON bool, zone *time.Location)
 		return err
 	}
 	w := tabwriter.NewWriter(out, 2, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "agent\trole\trepo\tdoes\tfor\tseen\tstale\twaiting")
+	fmt.Fprintln(w, "agent\trole\trepo\tdoes\tfor\tseen\tstale\twaiting\tits server")
 	for _, a := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", a.ID, orDash(a.Role), orDash(text.Safe(a.Repo)), orDash(text.Safe(short(a.Status, 60))), since(a.StatusAt), since(a.LastSeen)+" ago",
-			time.UnixMilli(int64(a.StaleAt)).In(zone).Format("15:04:05"), a.Waiting)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", a.ID, orDash(a.Role), orDash(text.Safe(a.Repo)), orDash(text.Safe(short(a.Status, 60))), since(a.StatusAt), since(a.LastSeen)+" ago",
+			time.UnixMilli(int64(a.StaleAt)).In(zone).Format("15:04:05"), a.Waiting, a.server())
 	}
 	return w.Flush()
 }
 
-func since(i projection.Instant) string { return length(max(0, time.Now().UnixMilli()-int64(i))) }
+// server says whether the agent's server has ended.
+func (a *meshAgent) server() string {
+	switch {
+	case a.EndedAt > 0:
+		return "ended " + since(a.EndedAt) + " ago"
+	case a.Ended:
+		return "ended"
+	}
+	return "-"
+}
+
+func since(i projection.Instant) string {
+	return text.About(max(0, time.Now().UnixMilli()-int64(i)) / 1000 * 1000)
+}
 
 // homeOf tells a server from others: the machine and the journal, without saying which.
 func homeOf(journalDir string) string {

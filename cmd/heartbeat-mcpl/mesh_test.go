@@ -3,10 +3,12 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -148,10 +150,10 @@ func TestAgentsSeeAndWakeEachOther(t *testing.T) {
 	}
 	audit, err := homes[1].command("audit").Output()
 	reviewer.ok(err)
-	contains(t, string(audit), "1 wake in 1 push: 1 taken", "among them 1 message of other agents", "\n  messages ")
+	contains(t, string(audit), "1 wake: 1 taken", "1 push: 1 taken", "1 message from other agents among the wakes", "\n  messages ")
 	audit, err = homes[2].command("audit", "--csv").Output()
 	reviewer.ok(err)
-	contains(t, string(audit), ",taken,0,", ",builder\r\n")
+	contains(t, string(audit), ",taken,0,", ",builder,")
 	contains(t, builder.fail("agent_send", map[string]any{"to": "role:reviewr", "message": "x", "confirm": true}), "The nearest: role:builder, role:verification")
 	contains(t, builder.fail("agent_send", map[string]any{"to": "reviewr", "message": "x", "confirm": true}), `no agent "reviewr" is here. The nearest: reviewer`)
 	contains(t, builder.fail("agent_send", map[string]any{"to": "role:none", "message": "x"}), "no agent")
@@ -257,6 +259,66 @@ func TestFiftyServersShareAMeshAndLoseNothing(t *testing.T) {
 			t.Errorf("damage: %+v", d)
 		}
 	}
+}
+
+// TestAgentsWhoseServerEndedAreMarked: whether it ended well or was killed, until it is there again.
+func TestAgentsWhoseServerEndedAreMarked(t *testing.T) {
+	homes := meshOf(t, 3)
+	stays, ends, dies := homes[0].open(), homes[1].open(), homes[2].open()
+	for name, s := range map[string]*session{"stays": stays, "ends": ends, "dies": dies} {
+		s.checkIn(map[string]any{"agent_id": name})
+	}
+	if list := stays.call("agents_list", nil); strings.Contains(list, "server ended") {
+		t.Errorf("while all run: %s", list)
+	}
+	ends.end()
+	dies.Kill()
+	marked := func() map[string]string {
+		t.Helper()
+		var list struct {
+			Agents []struct {
+				ID    string     `json:"agent_id"`
+				Ended bool       `json:"serverEnded"`
+				At    *time.Time `json:"serverEndedAt"`
+			}
+		}
+		stays.ok(json.Unmarshal(stays.result("agents_list", nil).Structured, &list))
+		marks := map[string]string{}
+		for _, a := range list.Agents {
+			marks[a.ID] = fmt.Sprint(a.Ended)
+			if a.At != nil {
+				marks[a.ID] += ", the time is known"
+			}
+		}
+		return marks
+	}
+	if got, want := marked(), (map[string]string{"stays": "false", "ends": "true, the time is known", "dies": "true"}); !maps.Equal(got, want) {
+		t.Errorf("marked: %v, want %v", got, want)
+	}
+	said := stays.call("agents_list", nil)
+	for _, want := range []string{`(?m)^ends \| .* \| its server ended \S+ ago$`, `(?m)^dies \| .* \| its server ended$`, `(?m)^stays \| seen [^|]* \| stale [^|]*$`} {
+		if !regexp.MustCompile(want).MatchString(said) {
+			t.Errorf("%s does not match %s", said, want)
+		}
+	}
+	table, err := homes[0].command("mesh").CombinedOutput()
+	stays.ok(err)
+	for _, want := range []string{`(?m)^ends .* ended \S+ ago$`, `(?m)^dies .* ended$`, `(?m)^stays .* -$`} {
+		if !regexp.MustCompile(want).Match(table) {
+			t.Errorf("%s does not match %s", table, want)
+		}
+	}
+	document, err := homes[0].command("mesh", "--json").CombinedOutput()
+	stays.ok(err)
+	contains(t, string(document), `"agent_id":"dies"`, `"serverEnded":true,"serverEndedAt":null`)
+
+	again := homes[2].open() // it goes on as its agent
+	again.call("agents_list", nil)
+	if got := marked(); got["dies"] != "false" || got["ends"] != "true, the time is known" {
+		t.Errorf("once it is there again: %v", got)
+	}
+	again.end()
+	stays.end()
 }
 
 // TestSessionsOfOneJournalAreOneAgentOrSeveral: the one that checked in last, or the one that checked in on the session; also after the

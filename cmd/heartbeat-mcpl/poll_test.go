@@ -360,7 +360,7 @@ func TestWrongArgumentsOfPollingToolsAreNamed(t *testing.T) {
 		want      string
 	}{
 		{"get_proactive_events", map[string]any{"kind": "Alert"}, `kind must be one of "alert" and "content"`},
-		{"acknowledge_events", map[string]any{"event_ids": "x"}, "event_ids must be an array of texts"},
+		{"acknowledge_events", map[string]any{"event_ids": 1}, "event_ids must be an array of texts"},
 		{"acknowledge_events", map[string]any{"event_ids": []any{1}, "ttl_hours": -1}, "event_ids must hold texts alone; ttl_hours must be 0 or more"},
 		{"acknowledge_events", map[string]any{"ids": []string{"x"}}, "did you mean event_ids"},
 		{"acknowledge_events", nil, "event_ids is missing"},

@@ -346,7 +346,7 @@ func TestStatelessClientNeedsNoHandshake(t *testing.T) {
 	contains(t, string(raw), `"resultType":"complete"`, `"structuredContent"`)
 	raw, err = s.Request(s.patience(), "tools/call", map[string]any{"name": "heartbeat_status", "arguments": map[string]any{}, "_meta": meta("2026-07-28")})
 	s.ok(err)
-	contains(t, string(raw), "delivery=BLOCKED (host is MCP-only)")
+	contains(t, string(raw), "delivery=pollable (host is MCP-only")
 	_, err = s.Request(s.patience(), "tools/list", map[string]any{"_meta": meta("2031-01-01")})
 	if err == nil || !strings.Contains(err.Error(), "-32022") {
 		t.Errorf("an unknown version: %v", err)
@@ -355,7 +355,7 @@ func TestStatelessClientNeedsNoHandshake(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "-32602") {
 		t.Errorf("without client capabilities: %v", err)
 	}
-	contains(t, s.call("heartbeat_status", nil), "delivery=BLOCKED")
+	contains(t, s.call("heartbeat_status", nil), "delivery=pollable")
 	s.end()
 }
 

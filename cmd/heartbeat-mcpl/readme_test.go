@@ -13,7 +13,7 @@ import (
 
 var update = flag.Bool("update", false, "bring the README's references up to date")
 
-// TestREADMEReferences: what the README says of tools and settings is what the tables say.
+// TestREADMEReferences: what the README says of tools and settings is what the tables say, and what it shows of an audit is what is printed.
 func TestREADMEReferences(t *testing.T) {
 	path := filepath.Join("..", "..", "README.md")
 	data, err := os.ReadFile(path)
@@ -23,6 +23,7 @@ func TestREADMEReferences(t *testing.T) {
 	text := string(data)
 	want := between(t, text, "tools", tools.Reference())
 	want = between(t, want, "settings", settingsReference())
+	want = between(t, want, "audit", auditSample(t))
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -57,7 +56,7 @@ func newReplay() *cobra.Command {
 	f.registerReading(flags)
 	flags.BoolVar(&f.json, "json", false, "JSON Lines in place of text")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on with new events as they come, until interrupted")
-	flags.StringVar(&f.reminder, "reminder", "", "only events of the reminder with this id")
+	flags.StringVar(&f.reminder, "reminder", "", "only events of the reminder with this id, or these first letters of one")
 	flags.StringSliceVar(&f.kinds, "kind", nil, "only events of these kinds, such as fire,ack,refuse")
 	flags.StringVar(&f.since, "since", "", "only events from this time on")
 	flags.StringVar(&f.until, "until", "", "only events up to this time")
@@ -79,26 +78,8 @@ func noArgs(_ *cobra.Command, args []string) error {
 // printing runs a command that reads a journal and prints what it says.
 func printing(run func(context.Context, *os.File) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, _ []string) error {
-		if err := noEmptyFlags(cmd); err != nil {
-			return err
-		}
 		return quietly(run(cmd.Context(), os.Stdout))
 	}
-}
-
-// noEmptyFlags refuses a flag that was given an empty text: a variable that is not set, in a script, means something else than
-// no flag.
-func noEmptyFlags(cmd *cobra.Command) error {
-	var err error
-	cmd.Flags().Visit(func(flag *pflag.Flag) {
-		if flag.Value.String() == "" || flag.Value.String() == "[]" {
-			err = usageError{fmt.Errorf("--%s is empty: give it a value, or leave it out", flag.Name)}
-		}
-		if flag.Value.Type() == "uint64" && flag.Value.String() == "0" {
-			err = usageError{fmt.Errorf("--%s is 0: events are counted from 1", flag.Name)}
-		}
-	})
-	return err
 }
 
 // quietly takes a reader that went away (`| head`) for a good end.
@@ -114,7 +95,14 @@ func (f *replayFlags) run(ctx context.Context, out *os.File) error {
 		return err
 	}
 	f.readingEnvironment()
+	if err := f.settings.check(); err != nil {
+		return err
+	}
 	if err := someJournal(f.journalDir); err != nil {
+		return err
+	}
+	var err error
+	if f.reminder, err = resolve(f.reminder, f.journalDir); err != nil {
 		return err
 	}
 	switch {
@@ -186,7 +174,7 @@ func notThere(err error, dir string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: there is no journal; name its folder with --journal-dir, or the config file beside it with --config-file", dir)
 	}
-	return err
+	return asItsUser(err)
 }
 
 // print prints the events that the filters let through, to the journal's end or, with --follow, beyond it.
@@ -309,7 +297,7 @@ func (f *replayFlags) runState(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	index, err := f.indexAt(zone)
+	index, err := indexAt(f.journalDir, f.at, zone)
 	if err != nil {
 		return err
 	}
@@ -321,8 +309,9 @@ func (f *replayFlags) runState(out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	config := projection.ConfigView(state.Config, projection.ViewRef{ID: id.String(), Index: state.Index})
-	reminders := projection.RemindersView(state.Reminders(), state.Index)
+	ref := projection.ViewRef{ID: id.String(), Index: state.Index}
+	config := projection.ConfigView(state.Config, ref)
+	reminders := projection.RemindersView(state.Reminders(), ref)
 	if f.json {
 		_, err = fmt.Fprintf(out, `{"index":%d,"time":%q,"config":%s,"reminders":%s}`+"\n", state.Index, text.Protocol(state.TimeMs), compact(config), compact(reminders))
 		return err
@@ -331,13 +320,13 @@ func (f *replayFlags) runState(out io.Writer) error {
 	return err
 }
 
-// indexAt is the index that --at names, or that of the newest event up to the time that it names.
-func (f *replayFlags) indexAt(zone *time.Location) (uint64, error) {
-	scanner, err := journal.NewScanner(f.journalDir)
+// indexAt is the index that --at names, or that of the newest event of the journal up to the time that it names.
+func indexAt(journalDir, when string, zone *time.Location) (uint64, error) {
+	scanner, err := journal.NewScanner(journalDir)
 	if err != nil {
-		return 0, notThere(err, f.journalDir)
+		return 0, notThere(err, journalDir)
 	}
-	if index, err := strconv.ParseUint(f.at, 10, 64); err == nil {
+	if index, err := strconv.ParseUint(when, 10, 64); err == nil {
 		for scanner.Next() {
 			if scanner.Event().Index == index {
 				return index, nil
@@ -345,7 +334,7 @@ func (f *replayFlags) indexAt(zone *time.Location) (uint64, error) {
 		}
 		return 0, errors.Join(scanner.Err(), fmt.Errorf("--at %d: there is no such record; the journal ends with %d", index, scanner.Last()))
 	}
-	at, err := parseWhen("at", f.at, zone, time.Now())
+	at, err := parseWhen("at", when, zone, time.Now())
 	if err != nil {
 		return 0, err
 	}
@@ -361,7 +350,7 @@ func (f *replayFlags) indexAt(zone *time.Location) (uint64, error) {
 		}
 	}
 	if index == 0 {
-		return 0, errors.Join(scanner.Err(), fmt.Errorf("--at %s: the journal begins later, %s", f.at, text.Agent(begins, zone)))
+		return 0, errors.Join(scanner.Err(), fmt.Errorf("--at %s: the journal begins later, %s", when, text.Agent(begins, zone)))
 	}
 	return index, scanner.Err()
 }

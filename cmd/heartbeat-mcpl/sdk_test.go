@@ -54,7 +54,7 @@ func TestOfficialClient(t *testing.T) {
 			}{
 				{"heartbeat_status", nil, false},
 				{"heartbeat_configure", map[string]any{"intervalHours": 2, "paused": true}, false},
-				{"heartbeat_trigger", nil, true}, // this host cannot be pushed to
+				{"heartbeat_trigger", nil, false}, // this host polls
 				{"reminder_list", nil, false},
 				{"reminder_add", map[string]any{"message": "once", "inHours": 1}, false},
 				{"reminder_add", map[string]any{"message": "again", "everyHours": 1.5}, false},

@@ -55,7 +55,7 @@ func sentence(e journal.Event, zone *time.Location) string {
 	case *journal.Hole:
 		return "lost: " + b.Why
 	case *journal.Clock:
-		return fmt.Sprintf("the clock was set back by %s: running intervals moved back with it", time.Duration(b.ShiftMs)*time.Millisecond)
+		return fmt.Sprintf("the clock was set back by %s: running intervals moved back with it", text.Length(b.ShiftMs))
 	}
 	return meshSentence(e, at)
 }
@@ -66,7 +66,7 @@ func meshSentence(e journal.Event, at func(int64) string) string {
 	case *journal.CheckIn:
 		return "the agent takes part in the mesh as " + b.Agent
 	case *journal.Present:
-		return fmt.Sprintf("%s is here%s (for %s without a word)", b.Agent, prefixed(", as ", b.Role)+prefixed(", in ", b.Repo)+prefixed(": ", b.Status), text.Seconds(b.TTLMs)+"s")
+		return fmt.Sprintf("%s is here%s (for %s without a word)", b.Agent, prefixed(", as ", b.Role)+prefixed(", in ", b.Repo)+prefixed(": ", b.Status), text.Length(b.TTLMs))
 	case *journal.Touch:
 		return b.Agent + " was heard of"
 	case *journal.Message:
@@ -77,6 +77,8 @@ func meshSentence(e journal.Event, at func(int64) string) string {
 			again = ", again under the same event id"
 		}
 		return fmt.Sprintf("message %s from %s is pushed%s: written %s (%s)", b.Message, b.From, again, at(b.WrittenAt), b.EventID)
+	case *journal.Ask:
+		return "a heartbeat was asked for" + byWhom(b.By) + ", to be polled"
 	case *journal.Told:
 		return fmt.Sprintf("the host took message %s from %s (%s)", b.Message, b.From, b.EventID)
 	case *journal.Read:
@@ -111,7 +113,9 @@ func repeats(b *journal.Add, at func(int64) string) string {
 	s := ""
 	switch {
 	case b.EveryMs > 0:
-		s = ", repeats every " + text.Seconds(b.EveryMs) + "s"
+		s = ", repeats every " + text.Length(b.EveryMs)
+	case b.Repeats != "":
+		s = fmt.Sprintf(", repeats every %s [%s]", strings.TrimPrefix(b.Repeats, "1 "), b.Zone)
 	case b.Cron != "":
 		s = fmt.Sprintf(", repeats by the calendar %q [%s]", b.Cron, b.Zone)
 	}
@@ -127,7 +131,7 @@ func repeats(b *journal.Add, at func(int64) string) string {
 func configured(b *journal.Configure) string {
 	var changes []string
 	if b.IntervalMs != nil {
-		changes = append(changes, "interval "+text.Seconds(*b.IntervalMs)+"s")
+		changes = append(changes, "interval "+text.Length(*b.IntervalMs))
 	}
 	switch {
 	case b.Cleared != nil && *b.Cleared:
@@ -156,6 +160,10 @@ func configured(b *journal.Configure) string {
 func fired(b *journal.Fire, at func(int64) string) string {
 	how := ""
 	switch {
+	case b.Retry && b.Again:
+		how = ", again under the same event id"
+	case b.Retry:
+		how = ", again"
 	case b.Fallback:
 		how = ", again with its text"
 	case b.Silent:

@@ -21,7 +21,7 @@ func serve(ctx context.Context, heeded <-chan struct{}, s settings) error {
 
 	log := slog.New(newLogHandler(os.Stderr))
 	s.fromEnvironment()
-	if err := s.check(); err != nil {
+	if err := s.checkServing(log); err != nil {
 		return err
 	}
 	o, err := s.serving(log)

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -29,6 +32,8 @@ type settings struct {
 	meshDir       string
 	meshURL       string
 	proactive     bool
+
+	flags *pflag.FlagSet // that these were registered in
 }
 
 // setting is one row of the table that flags, variables and the README's reference come from.
@@ -39,17 +44,18 @@ type setting struct {
 	about    string
 	value    func(*settings) *string
 	isPath   bool
+	file     string // of a path that leads to a file: its usual name
 }
 
 var settingsTable = []setting{
-	{"config-file", "HEARTBEAT_CONFIG_FILE", "./heartbeat-config.json", "the config view", func(s *settings) *string { return &s.configFile }, true},
-	{"reminders-file", "HEARTBEAT_REMINDERS_FILE", "./heartbeat-reminders.json", "the reminders view", func(s *settings) *string { return &s.remindersFile }, true},
-	{"journal-dir", "HEARTBEAT_JOURNAL_DIR", "heartbeat-journal beside the config file", "the journal's folder", func(s *settings) *string { return &s.journalDir }, true},
-	{"timezone", "AGENT_TIMEZONE", "the system's time zone, else UTC", "the agent's time zone, an IANA name such as Europe/Berlin", func(s *settings) *string { return &s.timezone }, false},
-	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }, false},
-	{"mesh", "HEARTBEAT_MESH", "on", "off: the tools by which agents see each other are not listed", func(s *settings) *string { return &s.mesh }, false},
-	{"mesh-dir", "HEARTBEAT_MESH_DIR", "heartbeat-mcpl/mesh in the user's state folder", "the folder that the agents on this machine share", func(s *settings) *string { return &s.meshDir }, true},
-	{"mesh-url", "HEARTBEAT_MESH_URL", "none", "nats://HOST:PORT: the mesh of many machines", func(s *settings) *string { return &s.meshURL }, false},
+	{"config-file", "HEARTBEAT_CONFIG_FILE", "./heartbeat-config.json", "the config view", func(s *settings) *string { return &s.configFile }, true, "heartbeat-config.json"},
+	{"reminders-file", "HEARTBEAT_REMINDERS_FILE", "heartbeat-reminders.json beside the config file", "the reminders view", func(s *settings) *string { return &s.remindersFile }, true, "heartbeat-reminders.json"},
+	{"journal-dir", "HEARTBEAT_JOURNAL_DIR", "heartbeat-journal beside the config file", "the journal's folder", func(s *settings) *string { return &s.journalDir }, true, ""},
+	{"timezone", "AGENT_TIMEZONE", "the system's time zone, else UTC", "the agent's time zone, an IANA name such as Europe/Berlin", func(s *settings) *string { return &s.timezone }, false, ""},
+	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }, false, ""},
+	{"mesh", "HEARTBEAT_MESH", "on", "off: the tools by which agents see each other are not listed", func(s *settings) *string { return &s.mesh }, false, ""},
+	{"mesh-dir", "HEARTBEAT_MESH_DIR", "heartbeat-mcpl/mesh in the user's state folder", "the folder that the agents on this machine share", func(s *settings) *string { return &s.meshDir }, true, ""},
+	{"mesh-url", "HEARTBEAT_MESH_URL", "none", "nats://HOST:PORT: the mesh of many machines", func(s *settings) *string { return &s.meshURL }, false, ""},
 }
 
 func (s *settings) register(flags *pflag.FlagSet) { s.registerOnly(flags, settingsTable...) }
@@ -66,12 +72,13 @@ func (s *settings) registerReading(flags *pflag.FlagSet) {
 }
 
 func (s *settings) registerOnly(flags *pflag.FlagSet, rows ...setting) {
+	s.flags = flags
 	for _, row := range rows {
 		flags.StringVar(row.value(s), row.flag, "", fmt.Sprintf("%s (or %s; default %s)", row.about, row.variable, row.standard))
 	}
 }
 
-// fromEnvironment fills in what no flag said.
+// fromEnvironment fills in what no flag said: for the server and for every command, so that all of them look at the same files.
 func (s *settings) fromEnvironment() {
 	for _, row := range settingsTable {
 		if v := row.value(s); *v == "" {
@@ -82,17 +89,81 @@ func (s *settings) fromEnvironment() {
 		s.configFile = "heartbeat-config.json"
 	}
 	if s.remindersFile == "" {
-		s.remindersFile = "heartbeat-reminders.json"
+		s.remindersFile = besideConfig(s.configFile)
 	}
 	if s.journalDir == "" {
 		s.journalDir = recovery.DefaultJournalDir(s.configFile)
 	}
 }
 
-// check finds settings that contradict each other.
+// check finds settings that cannot be meant: a path that leads to something else, a flag with a wrong value, two that contradict each
+// other. A wrong value of a variable is warned about where it is used.
 func (s *settings) check() error {
+	for _, row := range settingsTable {
+		if err := s.checkPath(row); err != nil {
+			return err
+		}
+	}
+	if s.given("timezone") && loadZone(s.timezone) == nil {
+		return usageError{fmt.Errorf("--timezone %q is no time zone; give an IANA name such as Europe/Berlin%s", s.timezone, didYouMean(s.timezone, "", zoneNames()))}
+	}
+	if s.given("keep") && s.keepFor() == 0 {
+		return usageError{fmt.Errorf("--keep %q is no length; give a number and its unit, such as 90d or 36h", s.keep)}
+	}
+	return s.contradictions()
+}
+
+// checkServing is check for a server, which a host waits for: it starts whatever its files are (SPEC 1.4, 3.1), and a wrong zone never
+// stops it (SPEC 1.2). A path that a flag names is no state of the files: with a wrong one the journal would be in a wrong place.
+func (s *settings) checkServing(log *slog.Logger) error {
+	for _, row := range settingsTable {
+		err := s.checkPath(row)
+		if err != nil && s.given(row.flag) {
+			return err
+		}
+		if err != nil {
+			log.Warn(err.Error())
+		}
+	}
+	return s.contradictions()
+}
+
+// given says whether a flag named the setting, not a variable or the default.
+func (s *settings) given(flag string) bool { return s.flags.Changed(flag) }
+
+// knows says whether the command takes the setting.
+func (s *settings) knows(flag string) bool { return s.flags.Lookup(flag) != nil }
+
+// checkPath makes sure that a view is no folder, and that a folder is one.
+func (s *settings) checkPath(row setting) error {
+	path := *row.value(s)
+	if !row.isPath || path == "" || !s.knows(row.flag) {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil // it is not there yet; or whoever opens it says why it cannot be
+	}
+	name := row.variable
+	if s.given(row.flag) {
+		name = "--" + row.flag
+	}
+	switch isFolder := row.file == ""; {
+	case info.IsDir() && !isFolder:
+		return usageError{fmt.Errorf("%s %s is a folder; did you mean %s?", name, path, filepath.Join(path, row.file))}
+	case !info.IsDir() && isFolder:
+		return usageError{fmt.Errorf("%s %s is a file; give %s", name, path, row.about)}
+	}
+	return nil
+}
+
+// contradictions finds settings that contradict each other.
+func (s *settings) contradictions() error {
 	if recovery.SameFile(s.configFile, s.remindersFile) {
 		return usageError{fmt.Errorf("the config view and the reminders view are the same file (%s): give two with --config-file and --reminders-file, or their variables", s.configFile)}
+	}
+	if !s.knows("mesh") {
+		return nil
 	}
 	if on, err := s.hasMesh(); !on || err != nil || s.meshURL == "" {
 		return err
@@ -103,19 +174,31 @@ func (s *settings) check() error {
 	return nil
 }
 
+// besideConfig is the reminders view where only the config view is named: the one beside it. A set-up of the Node.js server, which
+// looked in the working folder, goes on with that one: where none is beside the config view, and no other config view stands there
+// that it belongs to.
+func besideConfig(config string) string {
+	beside := filepath.Join(filepath.Dir(config), recovery.RemindersName)
+	if recovery.SameFile(beside, recovery.RemindersName) || !missing(beside) || missing(recovery.RemindersName) {
+		return beside
+	}
+	log := slog.New(newLogHandler(os.Stderr))
+	if !missing("heartbeat-config.json") && !recovery.SameFile(config, "heartbeat-config.json") {
+		log.Warn(fmt.Sprintf("the reminders are in %s, beside the config file; the %s in the working folder is left alone, as it stands beside another config file (to use it, name it with HEARTBEAT_REMINDERS_FILE or --reminders-file)", beside, recovery.RemindersName))
+		return beside
+	}
+	log.Info(fmt.Sprintf("the reminders are in the working folder's %s: only the config file %s is named, and no reminders file is beside it", recovery.RemindersName, config))
+	return recovery.RemindersName
+}
+
 // readingEnvironment is fromEnvironment for a command that only reads: where the journal alone is named, the views are
 // looked for beside it.
 func (s *settings) readingEnvironment() {
-	named := s.journalDir != "" || os.Getenv("HEARTBEAT_JOURNAL_DIR") != ""
-	config := s.configFile != "" || os.Getenv("HEARTBEAT_CONFIG_FILE") != ""
-	reminders := s.remindersFile != "" || os.Getenv("HEARTBEAT_REMINDERS_FILE") != ""
+	journalDir := cmp.Or(s.journalDir, os.Getenv("HEARTBEAT_JOURNAL_DIR"))
+	if s.configFile = cmp.Or(s.configFile, os.Getenv("HEARTBEAT_CONFIG_FILE")); s.configFile == "" && journalDir != "" {
+		s.configFile = filepath.Join(filepath.Dir(journalDir), "heartbeat-config.json")
+	}
 	s.fromEnvironment()
-	if named && !config {
-		s.configFile = filepath.Join(filepath.Dir(s.journalDir), "heartbeat-config.json")
-	}
-	if named && !reminders {
-		s.remindersFile = filepath.Join(filepath.Dir(s.journalDir), "heartbeat-reminders.json")
-	}
 }
 
 // zoneFromJournal takes the agent's zone from the journal where nothing else names it.
@@ -128,6 +211,47 @@ func (s *settings) zoneFromJournal() error {
 	return err
 }
 
+// readable makes sure that what is there can be read: of files that cannot, no state is made up.
+func (s *settings) readable() error {
+	entries, err := os.ReadDir(s.journalDir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return asItsUser(err)
+	}
+	paths := []string{s.configFile, s.remindersFile}
+	for _, entry := range entries {
+		if entry.Type().IsRegular() {
+			paths = append(paths, filepath.Join(s.journalDir, entry.Name()))
+		}
+	}
+	for _, path := range paths {
+		if err := opens(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return asItsUser(err)
+		}
+	}
+	return nil
+}
+
+// opens says why a file cannot be read; what is no file is left to who reads it.
+func opens(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return file.Close()
+}
+
+// asItsUser says what to do about what this user may not read.
+func asItsUser(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; run it as the user of the server", err)
+	}
+	return err
+}
+
 func (s *settings) files() recovery.Files {
 	return recovery.Files{Config: s.configFile, Reminders: s.remindersFile, Journal: s.journalDir}
 }
@@ -137,12 +261,20 @@ func (s *settings) zone(log *slog.Logger) *time.Location {
 	if s.timezone == "" {
 		return systemZone()
 	}
-	// "Local" would load as a nameless zone; it is no IANA name.
-	if zone, err := time.LoadLocation(s.timezone); err == nil && s.timezone != "Local" {
+	if zone := loadZone(s.timezone); zone != nil {
 		return zone
 	}
 	zone := systemZone()
 	log.Warn(fmt.Sprintf("AGENT_TIMEZONE (or --timezone) %q is no time zone (give an IANA name such as Europe/Berlin): %s is used", s.timezone, zone))
+	return zone
+}
+
+// loadZone is the zone of an IANA name, nil where there is none. "Local" would load as a nameless zone; it is no IANA name.
+func loadZone(name string) *time.Location {
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		return nil
+	}
 	return zone
 }
 
@@ -160,11 +292,10 @@ func systemZone() *time.Location {
 	} else if text, err := os.ReadFile("/etc/timezone"); err == nil {
 		name = strings.TrimSpace(string(text))
 	}
-	zone, err := time.LoadLocation(name)
-	if err != nil || name == "Local" {
-		return time.UTC
+	if zone := loadZone(name); zone != nil {
+		return zone
 	}
-	return zone
+	return time.UTC
 }
 
 // keeping is how long old events are kept, 0 for ever. A length that is none is warned about: keeping everything loses
@@ -173,9 +304,17 @@ func (s *settings) keeping(log *slog.Logger) time.Duration {
 	if s.keep == "" {
 		return 0
 	}
-	ms, err := tools.ParseLength(s.keep)
-	if err != nil || ms == 0 {
+	kept := s.keepFor()
+	if kept == 0 {
 		log.Warn(fmt.Sprintf("HEARTBEAT_KEEP (or --keep) %q is no length (give a number and its unit, such as 90d or 36h): everything is kept", s.keep))
+	}
+	return kept
+}
+
+// keepFor is the length that the setting says, 0 where it says none.
+func (s *settings) keepFor() time.Duration {
+	ms, err := tools.ParseLength(s.keep)
+	if err != nil {
 		return 0
 	}
 	return time.Duration(ms) * time.Millisecond

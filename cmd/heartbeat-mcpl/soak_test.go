@@ -101,6 +101,7 @@ type clocked struct {
 	now   time.Time
 	calls int
 	woken []clockedPush // since the last pass
+	busy  bool          // it refuses wakes
 }
 
 // clockedPush is a wake of a reminder.
@@ -174,6 +175,10 @@ func (s *clocked) read(word string) string {
 		}
 		if err := json.Unmarshal([]byte(line), &push); err != nil || push.Method != "push/event" {
 			s.t.Fatalf("unexpected: %s, %v", line, err)
+		}
+		if s.busy {
+			s.write(`{"jsonrpc":"2.0","id":"` + push.ID + `","result":{"accepted":false,"reason":"agent is busy"}}`)
+			continue
 		}
 		s.write(`{"jsonrpc":"2.0","id":"` + push.ID + `","result":{"accepted":true}}`)
 		if id := push.Params.Origin.ReminderID; id != "" { // else the heartbeat

@@ -15,6 +15,12 @@ import (
 
 const localTime = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d-0[78]:00 \[America/Los_Angeles\]`
 
+// The day and the time to go, and a further time with its weekday, as replies say them.
+const (
+	away  = `[A-Z][a-z]{2}, in [\dms ]+`
+	dayAt = `[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?`
+)
+
 func matches(t *testing.T, text, form string) {
 	t.Helper()
 	if !regexp.MustCompile(`(?s)^` + form + `$`).MatchString(text) {
@@ -33,13 +39,13 @@ func TestRepliesHaveTheirFormats(t *testing.T) {
 		`Updated\. Heartbeat PAUSED \| mode=message \| interval=90s \(0\.03h\) \| reminders=0 \| delivery=ok \| message=.*`)
 	matches(t, s.call("reminder_list", nil), `No reminders set\.`)
 	matches(t, s.call("reminder_add", map[string]any{"message": "tea", "inMinutes": 10}),
-		`Reminder rem_\w+ set: next `+localTime+` \(~600s\) \| one-shot \| "tea"`)
+		`Reminder rem_\w+ set: next `+localTime+` \(~600s\) \| one-shot \| "tea"\nThat is \w+dayAt, 10 minutes from now\.`)
 	matches(t, s.call("reminder_add", map[string]any{"message": "stretch", "everyMinutes": 1, "everySeconds": 0.5}),
-		`Reminder rem_\w+ set: next `+localTime+` \(~60s\) \| repeats every 60\.5s \| "stretch"`)
+		`Reminder rem_\w+ set: next `+localTime+` \(~60s\) \| repeats every 60\.5s \| "stretch"\nThat is \w+dayAt, 1 minute from now\. Then `+dayAt+`, `+dayAt+`, `+dayAt+`\.`)
 	list := s.call("reminder_list", nil)
-	matches(t, list, `2 reminder\(s\):\nrem_\w+ \| next `+localTime+` \(~\d+s\) \| repeats every 60\.5s \| "stretch"\nrem_\w+ \| next `+localTime+` \(~\d+s\) \| one-shot \| "tea"`)
+	matches(t, list, `2 reminder\(s\):\nrem_\w+ \| next `+localTime+` \(~\d+s\) \| repeats every 60\.5s \| "stretch" \| `+away+`\nrem_\w+ \| next `+localTime+` \(~\d+s\) \| one-shot \| "tea" \| `+away)
 	id := reminderID(t, list)
-	matches(t, s.call("reminder_cancel", map[string]any{"id": id}), `Cancelled `+id+`\. 1 reminder\(s\) remain\.`)
+	matches(t, s.call("reminder_cancel", map[string]any{"id": id}), `Cancelled `+id+`: "stretch"\. 1 reminder\(s\) remain\.`)
 	contains(t, s.fail("reminder_cancel", map[string]any{"id": id}), "There is no reminder", "reminder_list", "rem_")
 	s.end()
 }
@@ -78,7 +84,7 @@ func TestRecurringReminderAdvancesAndSaysSo(t *testing.T) {
 	}
 	s.ok(p.Answer("result", nil)) // whatever is not accepted: false means taken
 	s.until("reminder_list", "(~3")
-	matches(t, s.call("reminder_list", nil), `1 reminder\(s\):\nrem_\w+ \| next .* \(~3[56]\d\ds\) \| repeats every 3600s \| "again"`)
+	matches(t, s.call("reminder_list", nil), `1 reminder\(s\):\nrem_\w+ \| next .* \(~3[56]\d\ds\) \| repeats every 3600s \| "again" \| `+away)
 	s.end()
 }
 
@@ -268,10 +274,14 @@ func TestPolicyAsNotificationOnlyNarrows(t *testing.T) {
 func TestPlainMCPHostIsToldThatNothingIsPushed(t *testing.T) {
 	s := newHome(t).start()
 	s.initialize(false)
-	contains(t, s.call("heartbeat_status", nil), "delivery=BLOCKED (host is MCP-only)")
+	contains(t, s.call("heartbeat_status", nil), "delivery=pollable (host is MCP-only")
 	contains(t, s.call("reminder_add", map[string]any{"message": "x", "inSeconds": 0}), "No reminder will be pushed on this connection: host is MCP-only")
 	contains(t, s.call("reminder_list", nil), "(overdue)", "No reminder will be pushed on this connection")
-	contains(t, s.fail("heartbeat_trigger", nil), "host is MCP-only", "MCPL")
+	contains(t, s.call("heartbeat_trigger", nil), "Heartbeat due now: nothing is pushed here (host is MCP-only)", "get_proactive_events")
+	if events := s.polled(""); len(events) != 2 || events[1]["source_type"] != "heartbeat" {
+		t.Errorf("polled: %v", events)
+	}
+	contains(t, s.call("heartbeat_status", nil), "delivery=polled (this host polls: get_proactive_events)")
 	s.end()
 }
 

@@ -9,16 +9,13 @@ import (
 	"heartbeat-mcpl/rpc/tools"
 )
 
-// parseWhen reads a point in time as a flag gives it: ISO 8601, without an offset in the zone, or a length before now.
+// parseWhen reads a point in time as a flag gives it (SPEC 5.8): ISO 8601, the last 15:00 or thu 15:00, or a length before now.
 func parseWhen(flag, value string, zone *time.Location, now time.Time) (time.Time, error) {
-	if ms, err := tools.ParseLength(value); err == nil {
-		return now.Add(-time.Duration(ms) * time.Millisecond), nil
-	}
-	at, err := tools.ParseTime(value, zone)
+	at, err := tools.ParseSince(value, now, zone)
 	if err != nil {
-		return at, usageError{fmt.Errorf("--%s %q: %w, or a length before now such as 90m, 36h, 7d", flag, value, err)}
+		return at.At, usageError{fmt.Errorf("--%s %q: %w", flag, value, err)}
 	}
-	return at, nil
+	return at.At, nil
 }
 
 var dayForm = sync.OnceValue(func() *regexp.Regexp {

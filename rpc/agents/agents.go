@@ -34,6 +34,10 @@ type Mesh interface {
 	Acknowledge(agent string, ids []string) ([]string, error)
 	// Follow calls changed whenever there may be something new for the agent, until stop is closed.
 	Follow(agent string, stop <-chan struct{}, changed func())
+	// Serve says that this process serves the agent from now on, until end is called.
+	Serve(agent string) (end func())
+	// Ended says whether the server of an agent has ended, and when; 0 where that is not known. False where it runs, or nobody knows.
+	Ended(agent string) (ended bool, atMs int64)
 	// Close lets the mesh go.
 	Close() error
 }
@@ -167,7 +171,11 @@ func (s *Service) follow(a projection.Agent, pane string) {
 	}
 	stop := make(chan struct{})
 	s.stop = stop
-	s.ended.Go(func() { s.o.Mesh.Follow(a.ID, stop, s.look) })
+	end := s.o.Mesh.Serve(a.ID)
+	s.ended.Go(func() {
+		defer end()
+		s.o.Mesh.Follow(a.ID, stop, s.look)
+	})
 	if s.o.Pane != nil {
 		s.ended.Go(func() { s.prompt(stop) })
 	}

@@ -30,6 +30,7 @@ func (m *lateMesh) Agents() ([]projection.Agent, error) {
 	return []projection.Agent{{ID: "a"}}, nil
 }
 
+func (m *lateMesh) Serve(string) func()                                  { return func() {} }
 func (m *lateMesh) Touch(string) error                                   { return nil }
 func (m *lateMesh) Inbox(string) ([]projection.Letter, error)            { return nil, nil }
 func (m *lateMesh) Follow(_ string, stop <-chan struct{}, _ func())      { <-stop }

@@ -110,6 +110,9 @@ func describe(a projection.Agent) string {
 	return line
 }
 
+// whole is a length in whole seconds, as people read it.
+func whole(ms int64) string { return text.About(max(0, ms) / 1000 * 1000) }
+
 func (s *Service) list(arguments json.RawMessage) tools.Reply {
 	notes, err := tools.ParseNone("agents_list", arguments)
 	if err != nil {
@@ -129,12 +132,21 @@ func (s *Service) list(arguments json.RawMessage) tools.Reply {
 	for _, a := range all {
 		line := describe(a)
 		if a.Status != "" {
-			line += fmt.Sprintf(" (for %ds)", (now-a.StatusMs)/1000)
+			line += " (for " + whole(now-a.StatusMs) + ")"
 		}
-		lines = append(lines, fmt.Sprintf("%s | seen %ds ago | stale %s", line, max(0, now-a.LastMs)/1000, text.Agent(a.StaleMs(), s.o.Zone)))
+		line += fmt.Sprintf(" | seen %s ago | stale %s", whole(now-a.LastMs), text.Agent(a.StaleMs(), s.o.Zone))
+		ended, endedMs := s.o.Mesh.Ended(a.ID)
+		switch {
+		case endedMs > 0:
+			line += " | its server ended " + whole(now-endedMs) + " ago"
+		case ended:
+			line += " | its server ended"
+		}
+		lines = append(lines, line)
 		entries = append(entries, rawjson.Object{}.PutText("agent_id", a.ID).PutText("role", a.Role).PutText("repo", a.Repo).PutTexts("caps", a.Caps).
 			PutText("status", a.Status).Put("statusAgeSeconds", max(0, now-a.StatusMs)/1000).Put("checkedInAt", projection.Instant(a.SinceMs)).
-			Put("lastSeen", projection.Instant(a.LastMs)).Put("staleAt", projection.Instant(a.StaleMs())))
+			Put("lastSeen", projection.Instant(a.LastMs)).Put("staleAt", projection.Instant(a.StaleMs())).
+			Put("serverEnded", ended).Put("serverEndedAt", projection.Instant(endedMs)))
 	}
 	if len(all) == 0 {
 		lines = []string{"No agents are here."}

@@ -97,6 +97,12 @@ func (l *Local) Acknowledge(agent string, ids []string) (known []string, err err
 // Follow is [Mesh.Follow].
 func (l *Local) Follow(_ string, stop <-chan struct{}, changed func()) { l.mesh.Follow(stop, changed) }
 
+// Serve is [Mesh.Serve].
+func (l *Local) Serve(agent string) (end func()) { return l.mesh.Serve(agent) }
+
+// Ended is [Mesh.Ended].
+func (l *Local) Ended(agent string) (ended bool, atMs int64) { return l.mesh.Ended(agent) }
+
 // Close is [Mesh.Close].
 func (l *Local) Close() error {
 	l.mesh.Close()

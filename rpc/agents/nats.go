@@ -310,6 +310,12 @@ func (n *NATS) inbox(ctx context.Context, agent string, here bool) error {
 	return nil
 }
 
+// Serve is [Mesh.Serve]. Nothing is said: no process of another machine can be watched, and presence ends by its TTL.
+func (n *NATS) Serve(string) (end func()) { return func() {} }
+
+// Ended is [Mesh.Ended]: nobody knows.
+func (n *NATS) Ended(string) (ended bool, atMs int64) { return false, 0 }
+
 // Touch is [Mesh.Touch].
 func (n *NATS) Touch(agent string) error {
 	ctx, cancel := within()

@@ -189,6 +189,7 @@ func (p *peer) call(params json.RawMessage, reply *wire.Reply) (bool, error) {
 	}
 	tool := tools.Find(c.Tool)
 	switch {
+	case c.Tool == tools.Restore && c.By == journal.ByCLI: // a person's, not the agent's
 	case tool == nil:
 		return true, fmt.Errorf("unknown tool %q; did you mean %s?", c.Tool, tools.Nearest(c.Tool))
 	case len(c.Arguments) > 0 && !rawjson.IsObject(c.Arguments):

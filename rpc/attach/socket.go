@@ -70,7 +70,7 @@ var ErrNoServer = errors.New("no server runs on the journal")
 var errOld = errors.New("it is of another version, which cannot be attached to")
 
 // Path is where the socket for a journal is: beside it, or, where that path is too long for a socket, in a folder of the
-// user's own among the temporary files.
+// user's own among the temporary files, which a server makes.
 func Path(journalDir string) (string, error) {
 	absolute, err := filepath.Abs(journalDir)
 	if err != nil {
@@ -83,18 +83,19 @@ func Path(journalDir string) (string, error) {
 		return beside, nil
 	}
 	dir := filepath.Join(os.TempDir(), fmt.Sprintf("heartbeat-mcpl-%d", os.Getuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", err
-	}
+	sum := sha256.Sum256([]byte(absolute))
+	path := filepath.Join(dir, hex.EncodeToString(sum[:8])+".sock")
 	info, err := os.Lstat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil
+	}
 	if err != nil {
 		return "", err
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || info.Mode().Perm() != 0o700 || !ok || int(owner.Uid) != os.Getuid() {
 		return "", fmt.Errorf("%s is not a folder of this user alone (0700); remove it", dir)
 	}
-	sum := sha256.Sum256([]byte(absolute))
-	return filepath.Join(dir, hex.EncodeToString(sum[:8])+".sock"), nil
+	return path, nil
 }
 
 // socket is the holder's end. Its methods may be called from any goroutine.
@@ -117,6 +118,9 @@ type socket struct {
 func listen(journalDir string, e *engine.Engine, version string, log *slog.Logger) (*socket, error) {
 	path, err := Path(journalDir)
 	if err != nil {
+		return nil, err
+	}
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	if info, err := os.Lstat(path); err == nil {

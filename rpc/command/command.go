@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
 )
 
@@ -82,9 +83,9 @@ func parseEvery(rest string) (Command, error) {
 	case err != nil:
 		return Command{}, fmt.Errorf("%q does not begin with an interval: %w", short(rest), err)
 	case ms < projection.LeastIntervalMs:
-		return Command{}, fmt.Errorf("%s is shorter than the least, %ds", tools.FormatLength(ms), projection.LeastIntervalMs/1000)
+		return Command{}, fmt.Errorf("%s is shorter than the least, %ds", text.Length(ms), projection.LeastIntervalMs/1000)
 	case prompt == "":
-		return Command{}, fmt.Errorf("every %s needs a prompt behind it: what to do each time, such as: every %s Check the deployment", tools.FormatLength(ms), tools.FormatLength(ms))
+		return Command{}, fmt.Errorf("every %s needs a prompt behind it: what to do each time, such as: every %s Check the deployment", text.Length(ms), text.Length(ms))
 	case len(prompt) > projection.MostTextBytes:
 		return Command{}, fmt.Errorf("the prompt may have %d bytes at most, and has %d", projection.MostTextBytes, len(prompt))
 	}

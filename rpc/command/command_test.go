@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
 )
 
@@ -69,9 +70,9 @@ func TestErrorsSayWhatWouldBeRight(t *testing.T) {
 func TestLengthsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ms := rapid.Int64Range(1, 400*86_400_000).Draw(t, "ms")
-		text := tools.FormatLength(ms)
-		if got, err := tools.ParseLength(text); err != nil || got != ms {
-			t.Fatalf("%d is %s, which reads as %d, %v", ms, text, got, err)
+		written := text.Length(ms)
+		if got, err := tools.ParseLength(written); err != nil || got != ms {
+			t.Fatalf("%d is %s, which reads as %d, %v", ms, written, got, err)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/tools"
 )
 
@@ -14,17 +14,31 @@ func (e *Engine) FilesChanged() {
 	e.do(func() { e.takeInEdits() })
 }
 
-// Look answers a tool that only reads out of a state, without opening anything. False: the tool does more.
-func Look(o Options, state *projection.State, tool string, arguments json.RawMessage) (tools.Reply, bool) {
-	t := toolCalls[tool]
-	if spec := tools.Find(tool); spec == nil || !spec.ReadOnly || t.call == nil {
-		return tools.Reply{}, false
+// Looks says whether a call only reads.
+func Looks(tool string, arguments json.RawMessage) bool {
+	if tool == tools.Restore {
+		args, err := tools.ParseRestore(arguments)
+		return err != nil || !args.Apply
 	}
-	o.Wall = time.Now
-	return (&Engine{o: o, due: newDueQueue(0), shown: state}).read(t, arguments), true
+	spec := tools.Find(tool)
+	return spec != nil && spec.ReadOnly
 }
 
-// read answers a tool that only reads out of the state that was peeked at.
+// Look answers a call that only reads out of what the files hold, without opening anything.
+func Look(o Options, seen *recovery.Seen, tool string, arguments json.RawMessage) tools.Reply {
+	t := toolCalls[tool]
+	o.Wall = time.Now
+	e := &Engine{o: o, due: newDueQueue(0), again: newDueQueue(0), shown: seen.State()}
+	switch {
+	case t.read != nil:
+		t.call = (*Engine).historyOfFiles
+	case t.parse != nil:
+		t.call = func(e *Engine, arguments json.RawMessage) reply { return t.parse(e, arguments)() }
+	}
+	return e.read(t, arguments, seen.Notes(t.shows.config, t.shows.reminders)...)
+}
+
+// read answers a tool that only reads out of a state that is read-only.
 func (e *Engine) read(t toolCall, arguments json.RawMessage, notes ...string) tools.Reply {
 	r := t.call(e, arguments)
 	if r.document != nil {

@@ -122,10 +122,13 @@ func (e *Engine) attempt(o Offer) *projection.Attempt {
 	case o.Message != nil:
 		return e.state().Tried(o.Message.ID)
 	case o.Reminder == "":
-		return e.state().Beat.Attempt
-	}
-	if r, open := e.state().Reminder(o.Reminder); open {
-		return r.Attempt
+		if b := e.state().Beat; b != nil {
+			return &b.Attempt
+		}
+	default:
+		if r, open := e.state().Reminder(o.Reminder); open {
+			return r.Attempt
+		}
 	}
 	return nil
 }
@@ -143,7 +146,7 @@ func (e *Engine) taken(d deliverer, o Offer, v outcome, late, duplicate bool) {
 		if s, is := d.(*Session); is && o.Silent {
 			s.refusedSilent = false
 		}
-		e.record(&journal.Ack{EventID: o.EventID, InferenceID: v.inferenceID, Late: late, Unconfirmed: v.unconfirmed, To: d.String()})
+		e.record(&journal.Ack{EventID: o.EventID, InferenceID: v.inferenceID, Late: late, Duplicate: duplicate, Unconfirmed: v.unconfirmed, To: d.String()})
 	default:
 		ack := &journal.Ack{ID: o.Reminder, EventID: o.EventID}
 		if r, open := e.state().Reminder(o.Reminder); open && r.Attempt != nil && r.Attempt.EventID == o.EventID {
@@ -177,7 +180,7 @@ func (e *Engine) notTaken(d deliverer, o Offer, v outcome, late bool) {
 	}
 	e.o.Log.Info("the host did not take "+what+": "+v.reason, "event", o.EventID, "code", v.code)
 	e.record(&journal.Refuse{ID: o.Reminder, Message: message, EventID: o.EventID, Code: v.code, Reason: v.reason, NoAnswer: v.noAnswer, To: d.String()})
-	if o.Reminder == "" && o.Message == nil && e.speaksUp(d, o, v, late) || o.Manual {
+	if o.Reminder == "" && o.Message == nil && e.speaksUp(d, o, v, late) {
 		return
 	}
 	key := keyOf(o)
@@ -187,8 +190,9 @@ func (e *Engine) notTaken(d deliverer, o Offer, v outcome, late bool) {
 	}
 	e.turnDown(key, d)
 	if next, later := e.route(&w); next == nil && !later {
-		e.endRound(key)
-		return
+		delete(e.tried, key) // every delivery that could take it was asked
+	} else {
+		e.soon[o.EventID] = struct{}{}
 	}
 	e.schedule(key)
 }
@@ -196,7 +200,7 @@ func (e *Engine) notTaken(d deliverer, o Offer, v outcome, late bool) {
 // speaksUp sends a silent heartbeat that was refused as empty again, with its text, at once (SPEC 7.2). False: it was no such one.
 func (e *Engine) speaksUp(d deliverer, o Offer, v outcome, late bool) bool {
 	s, is := d.(*Session)
-	if !is || !o.Silent || late || v.noAnswer || !v.empty() {
+	if last := e.attempt(o); !is || !o.Silent || late || v.noAnswer || !v.empty() || last == nil || last.EventID != o.EventID {
 		return false
 	}
 	s.refusedSilent = true
@@ -207,7 +211,8 @@ func (e *Engine) speaksUp(d deliverer, o Offer, v outcome, late bool) bool {
 	if s.policy.Blocked() != "" {
 		return false
 	}
-	e.offerBeat(s, Offer{EventID: "evt_" + e.o.NewID(), Manual: o.Manual, Due: o.Due}, journal.Fire{Fallback: true}, e.now())
+	eventID, _ := e.nextEventID(nil)
+	e.offerBeat(s, Offer{EventID: eventID, Manual: o.Manual, Due: o.Due}, journal.Fire{Fallback: true}, e.attempt(o), e.now())
 	return true
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -51,6 +52,7 @@ var toolCalls = map[string]toolCall{
 	"reminder_cancel":     {shows: shows{false, true}, call: (*Engine).cancelReminder},
 	"heartbeat_command":   {shows: shows{true, true}, call: (*Engine).command},
 	"wake_history":        {shows: shows{false, true}, read: (*Engine).wakeHistory},
+	tools.Restore:         {shows: shows{true, true}, parse: (*Engine).parseRestore},
 
 	"get_proactive_events": {shows: shows{true, true}, call: (*Engine).proactiveEvents},
 	"acknowledge_events":   {shows: shows{true, true}, call: (*Engine).acknowledge},
@@ -293,7 +295,11 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	if e.o.Offline != "" {
 		return reply{isError: true, text: "The heartbeat was not sent: " + e.o.Offline + "."}
 	}
-	if blocked := e.blocked(); blocked != "" {
+	blocked := e.blocked()
+	if blocked != "" && e.pollable() {
+		return e.askForBeat(blocked, notes)
+	}
+	if blocked != "" {
 		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.remedy()}
 	}
 	if waiting := e.unread(); waiting >= mostUnread {
@@ -301,7 +307,16 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	}
 	e.fireBeat(e.now(), e.now(), true)
 	r := e.statusReply("Heartbeat fired. ", notes)
-	r.data = r.data.Put("fired", true)
+	r.data = r.data.Put("fired", true).Put("toBePolled", false)
+	r.changed = true
+	return r
+}
+
+// askForBeat makes a heartbeat wait to be polled at once, also while it is paused.
+func (e *Engine) askForBeat(blocked string, notes []string) reply {
+	e.record(&journal.Ask{By: e.call.by})
+	r := e.statusReply("Heartbeat due now: nothing is pushed here ("+blocked+"), and the next get_proactive_events returns it. ", notes)
+	r.data = r.data.Put("fired", false).Put("toBePolled", true)
 	r.changed = true
 	return r
 }
@@ -320,14 +335,15 @@ func (e *Engine) once(c Call, call func() reply) reply {
 	switch done.Kind {
 	case journal.KindAdd:
 		if reminder, open := e.state().Reminder(done.ID); open {
-			return e.reminderSet(reminder, nil)
+			return e.reminderSet(reminder, e.o.Zone, nil)
 		}
 		r.text, r.data = "Reminder "+done.ID+" was set, and is over by now.", rawjson.Object{}.PutText("id", done.ID)
 	case journal.KindCancel:
-		return e.cancelled(done.ID, nil)
+		r.text = fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", text.OneLine(done.ID), e.state().Len())
+		r.data = rawjson.Object{}.PutText("id", done.ID).Put("cancelled", true).Put("remaining", e.state().Len())
 	case journal.KindFire:
 		r = e.statusReply("Heartbeat fired. ", nil)
-		r.data = r.data.Put("fired", true)
+		r.data = r.data.Put("fired", true).Put("toBePolled", false)
 	case journal.KindAck:
 		return reply{document: ackReply{OK: true, Acked: done.Count, Unknown: []string{}}, changed: true}
 	default:
@@ -337,7 +353,7 @@ func (e *Engine) once(c Call, call func() reply) reply {
 }
 
 func (e *Engine) parseAdd(arguments json.RawMessage) func() reply {
-	args, notes, err := tools.ParseAdd(arguments, e.o.Zone)
+	args, notes, err := tools.ParseAdd(arguments, e.o.Wall(), e.o.Zone)
 	if err != nil {
 		return func() reply { return refusal(err) }
 	}
@@ -347,45 +363,86 @@ func (e *Engine) parseAdd(arguments json.RawMessage) func() reply {
 func (e *Engine) addReminder(args tools.AddArgs, notes []string) reply {
 	now := e.now()
 	event := &journal.Add{
-		By: e.call.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now, FireAt: now,
-		Details: journal.Details{Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Zone: args.Zone, Left: args.Count},
+		By: e.call.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now,
+		Details: journal.Details{Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Repeats: args.Repeats, Left: args.Count},
 	}
 	if args.Until != nil {
 		event.Until = max(0, args.Until.UnixMilli())
 	}
 	if args.EveryMs != nil {
 		event.EveryMs = *args.EveryMs
-		event.FireAt = now + event.EveryMs
 	}
-	switch {
-	case args.At != nil:
-		event.FireAt, event.Fixed = max(1, args.At.UnixMilli()), true // views hold no time before 1970
-	case args.DelayMs != nil:
-		event.FireAt = now + *args.DelayMs
-	case args.Cron != "":
-		var err error
-		if event.FireAt, err = projection.NextCron(args.Cron, args.Zone, now); err != nil {
-			return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: cron %q: %w", args.Cron, err))
-		}
-		event.Fixed = true
+	if err := schedule(event, args, now); err != nil {
+		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: %w", err))
 	}
 	if event.Until > 0 && event.FireAt > event.Until {
-		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: it would first come at %s, which is after until", text.Agent(event.FireAt, e.o.Zone)))
+		return refusal(fmt.Errorf("reminder_add was refused, and nothing was changed: it would first come at %s, which is after until", text.Agent(event.FireAt, args.Zone)))
 	}
 	e.record(event)
-	e.retry()
+	e.retryNow()
 	e.logWaiting()
 	r, _ := e.state().Reminder(event.ID)
-	return e.reminderSet(r, notes)
+	return e.reminderSet(r, args.Zone, notes)
 }
 
-// reminderSet is the reply to reminder_add.
-func (e *Engine) reminderSet(r *projection.Reminder, notes []string) reply {
+// reminderSet is the reply to reminder_add; times are shown in the zone that was asked for.
+func (e *Engine) reminderSet(r *projection.Reminder, zone *time.Location, notes []string) reply {
 	now := e.now()
+	then := r.Then(text.MostThen, now)
+	said := text.ReminderSet(r, now, zone) + "\n" + text.Meaning(r, then, now, zone)
+	data := reminderData(r, now, zone).PutText("createdAt", text.Offset(r.CreatedAt, zone))
+	if len(then) > 0 {
+		data = data.PutTexts("then", text.Offsets(then, zone))
+	}
+	if caution := text.Caution(r); caution != "" {
+		data = data.PutText("caution", caution)
+	}
 	return reply{
-		text: text.ReminderSet(r, now, e.o.Zone), data: reminderData(r).PutJSON("inSeconds", projection.Length(max(0, r.FireAt-now)).AppendJSON),
+		text: said, data: data.PutText("timeZone", zone.String()),
 		notes: append(notes, e.unpushable()...), changed: true, saves: true,
 	}
+}
+
+// schedule says when a new reminder first comes, and from when a calendar counts (SPEC 5.4, 5.9, 5.10).
+func schedule(event *journal.Add, args tools.AddArgs, now int64) (err error) {
+	start, given := now, args.At != nil || args.DelayMs != nil
+	switch {
+	case args.At != nil:
+		start = max(1, args.At.UnixMilli()) // views hold no time before 1970
+	case args.DelayMs != nil:
+		start = now + *args.DelayMs
+	}
+	event.FireAt, event.Fixed = start, args.At != nil
+	switch {
+	case args.Cron != "":
+		event.Zone, event.Fixed = args.Zone.String(), true
+		after := now
+		if given {
+			after = max(now, start-1) // a calendar's time at the start itself is not before it
+		}
+		if event.FireAt, err = projection.NextCron(args.Cron, event.Zone, after); err != nil {
+			return fmt.Errorf("cron %q: %w", args.Cron, err)
+		}
+	case args.Repeats != "":
+		event.Zone, event.Fixed = args.Zone.String(), true
+		if event.From = args.Wall; event.From == "" || start == 1 {
+			event.From = projection.RuleFrom(projection.WallOf(start, args.Zone))
+		}
+		rule, err := projection.RuleOf(&event.Details, event.Zone)
+		if err != nil {
+			return fmt.Errorf("every %q: %w", args.Repeats, err)
+		}
+		after := start
+		if given {
+			after-- // it first comes at the start itself, but for a weekday that this is none of
+		}
+		if event.FireAt, err = rule.Next(after); err != nil {
+			return fmt.Errorf("every %q: %w", args.Repeats, err)
+		}
+	case !given:
+		event.FireAt = now + event.EveryMs
+	}
+	return nil
 }
 
 func (e *Engine) newReminderID() string {
@@ -414,34 +471,79 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 		}
 	}
 	if state.Len() == 0 {
-		return reply{text: "No reminders set.", data: listData(0, 0, nil, ""), notes: notes}
+		return reply{text: "No reminders set.", data: e.listData(0, 0, nil), notes: notes}
 	}
 	var said strings.Builder
-	fmt.Fprintf(&said, "%d reminder(s):", state.Len())
 	var entries []rawjson.Object
-	last := after
+	last, matching, more := after, 0, 0
 	state.Soonest(after, func(r *projection.Reminder) bool {
-		if len(entries) == args.Limit || said.Len() > mostListed {
-			return false
+		switch {
+		case args.Contains != "" && !holds(r, args.Contains):
+		case len(entries) == args.Limit || said.Len() > mostListed:
+			more++
+			return args.Contains != ""
+		default:
+			matching++
+			said.WriteString("\n" + text.ReminderLine(r, e.retries(r), now, e.o.Zone))
+			entries, last = append(entries, e.listed(r, now)), r
 		}
-		said.WriteString("\n" + text.ReminderLine(r, now, e.due.when(r.ID), e.o.Zone))
-		entries, last = append(entries, reminderData(r).Put("overdue", r.FireAt <= now).Put("lastRefusal", e.refusalData(r))), r
 		return true
 	})
-	more := state.Behind(last)
+	if args.Contains == "" {
+		more = state.Behind(last)
+	}
+	head, data := fmt.Sprintf("%d reminder(s):", state.Len()), e.listData(state.Len(), more, entries)
+	if args.Contains != "" {
+		matching += more
+		head = fmt.Sprintf("%d of %d reminder(s) with %s:", matching, state.Len(), text.Quote(args.Contains))
+		data = data.Put("matching", matching)
+		if matching == 0 {
+			head = fmt.Sprintf("None of the %d reminder(s) has %s in its message or title.", state.Len(), text.Quote(args.Contains))
+		}
+	}
+	answer := head + said.String()
 	if more > 0 {
-		fmt.Fprintf(&said, "\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
+		answer += fmt.Sprintf("\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
 	}
-	why := e.whyWaiting(now)
-	if why != "" {
-		said.WriteString("\n" + why)
+	if why := e.whyWaiting(now); why != "" {
+		answer += "\n" + why
+		data = data.PutText("waiting", why)
 	}
-	return reply{text: said.String(), data: listData(state.Len(), more, entries, why), notes: append(notes, e.unpushable()...)}
+	return reply{text: answer, data: data, notes: append(notes, e.unpushable()...)}
 }
 
-func listData(count, more int, entries []rawjson.Object, waiting string) rawjson.Object {
-	data := rawjson.Object{}.Put("count", count).Put("more", more)
-	return data.Put("reminders", append([]rawjson.Object{}, entries...)).PutTextOrNull("waiting", waiting)
+// holds says whether the reminder's message or title has the text in it, in capitals or not.
+func holds(r *projection.Reminder, part string) bool {
+	part = strings.ToLower(part)
+	return strings.Contains(strings.ToLower(r.Message), part) || strings.Contains(strings.ToLower(r.Details().Title), part)
+}
+
+func (e *Engine) listData(count, more int, entries []rawjson.Object) rawjson.Object {
+	return rawjson.Object{}.Put("count", count).Put("more", more).Put("reminders", append([]rawjson.Object{}, entries...)).PutText("timeZone", e.o.Zone.String())
+}
+
+// listed is what reminder_list says of a reminder, as data.
+func (e *Engine) listed(r *projection.Reminder, now int64) rawjson.Object {
+	data := reminderData(r, now, e.o.Zone)
+	if r.FireAt <= now {
+		data = data.Put("overdue", true)
+	}
+	if zone := r.Details().Zone; zone != "" && zone != e.o.Zone.String() {
+		data = data.PutText("timeZone", zone)
+	}
+	if how, at, reason := r.Attempt.Failed(); how != 0 {
+		refusal := rawjson.Object{}.PutText("reason", reason).PutText("at", text.Offset(at, e.o.Zone))
+		if how == projection.NoAnswer {
+			refusal = refusal.Put("noAnswer", true)
+		}
+		again := e.retries(r)
+		refusal = refusal.Put("tries", again.Tries)
+		if !again.Out && again.When == "" {
+			refusal = refusal.PutText("nextTryAt", text.Offset(max(now, again.Next), e.o.Zone))
+		}
+		data = data.Put("lastRefusal", refusal)
+	}
+	return data
 }
 
 // whyWaiting is why due reminders wait, empty where none does.
@@ -459,10 +561,12 @@ func (e *Engine) whyWaiting(now int64) string {
 		return "Reminders that are due wait: " + blocked + "."
 	case e.allBusy():
 		return "Reminders that are due wait until the turn that runs has ended."
-	case len(e.waiting) > 0:
-		return "A reminder that the host did not take is tried again by itself, after a pause that grows up to an hour, and at once at the host's next policy update, the next reminder_add or reminder_cancel, or a restart."
 	}
-	return ""
+	n := e.notTakenYet(now)
+	if n.Reminders == 0 {
+		return ""
+	}
+	return "What the host did not take is tried again by itself (" + n.NextTry(now) + "), and at once at the host's next policy update, the next reminder_add or reminder_cancel, or a restart."
 }
 
 // unpushable says that this connection will never carry a reminder (SPEC 6.7).
@@ -470,7 +574,7 @@ func (e *Engine) unpushable() []string {
 	if e.o.Offline != "" {
 		return []string{"No reminder is sent now: " + e.o.Offline + "."}
 	}
-	if slices.ContainsFunc(e.sessions, func(s *Session) bool { return s.policy.Pushable() }) {
+	if e.program != nil || slices.ContainsFunc(e.sessions, func(s *Session) bool { return s.policy.Pushable() || s.client.Channel }) {
 		return nil
 	}
 	polled := " Reminders are kept until then."
@@ -481,25 +585,43 @@ func (e *Engine) unpushable() []string {
 }
 
 func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
-	id, notes, err := tools.ParseCancel(arguments)
+	args, notes, err := tools.ParseCancel(arguments)
 	if err != nil {
 		return refusal(err)
 	}
-	if _, ok := e.state().Reminder(id); !ok {
-		return reply{isError: true, text: "There is no reminder " + text.Quote(id) + "." + e.nearest(id) + " Call reminder_list to see the ids."}
+	var unknown []string
+	var said strings.Builder
+	gone := []rawjson.Object{}
+	for _, id := range args.IDs {
+		r, ok := e.state().Reminder(id)
+		if !ok {
+			unknown = append(unknown, "There is no reminder "+text.Quote(id)+"."+e.nearest(id))
+			continue
+		}
+		fmt.Fprintf(&said, "Cancelled %s: %s.\n", text.OneLine(id), text.Quote(r.Message))
+		gone = append(gone, rawjson.Object{}.PutText("id", id).PutText("message", r.Message))
 	}
-	e.record(&journal.Cancel{By: e.call.by, ID: id})
-	e.retry()
+	if len(unknown) > 0 {
+		nothing := ""
+		if len(args.IDs) > 1 {
+			nothing = " Nothing was cancelled."
+		}
+		return reply{isError: true, text: strings.Join(unknown, " ") + nothing + " Call reminder_list to see the ids."}
+	}
+	for _, id := range args.IDs {
+		e.record(&journal.Cancel{By: e.call.by, ID: id})
+	}
+	e.retryNow()
 	e.logWaiting()
-	return e.cancelled(id, notes)
-}
-
-// cancelled is the reply to reminder_cancel.
-func (e *Engine) cancelled(id string, notes []string) reply {
 	remaining := e.state().Len()
+	data := rawjson.Object{}.Put("reminders", gone)
+	answer := said.String()
+	if len(gone) == 1 {
+		data, answer = gone[0], strings.TrimSuffix(answer, "\n")+" "
+	}
 	return reply{
-		text:    fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", text.OneLine(id), remaining),
-		data:    rawjson.Object{}.PutText("id", id).Put("cancelled", true).Put("remaining", remaining),
+		text:    answer + fmt.Sprintf("%d reminder(s) remain.", remaining),
+		data:    data.Put("cancelled", true).Put("remaining", remaining),
 		notes:   notes,
 		changed: true,
 		saves:   true,
@@ -549,12 +671,26 @@ func (e *Engine) statusReply(before string, notes []string) reply {
 	next, active := e.nextBeat()
 	s := text.Status{
 		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.blocked(),
-		Beats: e.state().Beats, NotTaken: e.notTakenYet(e.now()), Zone: e.o.Zone,
+		Polled: e.polled(), NotTaken: e.notTakenYet(e.now()), Beats: e.state().Beats, Zone: e.o.Zone,
 	}
 	if c.Mode == projection.ModeSilent && e.refusedSilent() {
 		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
 	}
 	return reply{text: before + s.String(), data: statusData(s, active), notes: notes}
+}
+
+// A host that has polled for so long does poll (SPEC 14.6).
+const pollsWithin = 10 * time.Minute
+
+// polled says how this connection gets its wakes where nothing can be pushed; empty: in no way.
+func (e *Engine) polled() string {
+	switch {
+	case e.o.Offline != "" || e.blocked() == "" || !e.pollable():
+		return ""
+	case !e.polledAt.IsZero() && time.Since(e.polledAt) <= pollsWithin:
+		return "polled (this host polls: get_proactive_events)"
+	}
+	return "pollable (" + e.blocked() + ": what is due waits for get_proactive_events)"
 }
 
 func statusData(s text.Status, active bool) rawjson.Object {
@@ -571,40 +707,50 @@ func statusData(s text.Status, active bool) rawjson.Object {
 	if s.Blocked != "" {
 		delivery = "blocked"
 	}
+	if s.Polled != "" {
+		delivery, _, _ = strings.Cut(s.Polled, " ")
+	}
 	return rawjson.Object{}.PutText("status", status).PutText("deliveryMode", s.Config.Mode).
 		PutJSON("intervalSeconds", projection.Length(s.Config.IntervalMs).AppendJSON).PutJSON("nextInSeconds", nextIn).PutJSON("nextAt", nextAt).
 		PutTextOrNull("activeHours", s.Config.Active).PutText("message", s.Config.Message).Put("reminders", s.Reminders).
-		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).PutTextOrNull("notTaken", s.NotTaken).
+		PutText("delivery", delivery).PutTextOrNull("blockedReason", s.Blocked).Put("notTaken", notTakenData(s.NotTaken, s.NowMs)).
 		Put("taken", s.Beats.Taken).PutJSON("lastTakenAt", projection.Instant(s.Beats.LastMs).AppendJSON)
+}
+
+func notTakenData(n text.NotTaken, now int64) any {
+	if !n.Any() {
+		return nil
+	}
+	nextIn, nextAt := null, null
+	if n.When == "" && n.Next > 0 {
+		nextIn, nextAt = projection.Length(max(0, n.Next-now)).AppendJSON, projection.Moment(n.Next).AppendJSON
+	}
+	return rawjson.Object{}.Put("reminders", n.Reminders).Put("messages", n.Messages).Put("heartbeat", n.Heartbeat).PutText("reason", n.Reason).
+		PutJSON("nextTryInSeconds", nextIn).PutJSON("nextTryAt", nextAt)
 }
 
 func null(dst []byte) []byte { return append(dst, "null"...) }
 
-func reminderData(r *projection.Reminder) rawjson.Object {
-	every := null
-	if r.EveryMs > 0 {
-		every = projection.Length(r.EveryMs).AppendJSON
-	}
-	var left any
+// reminderData is what replies say of a reminder, as data: times in the zone, and nothing that does not apply (SPEC 5).
+func reminderData(r *projection.Reminder, now int64, zone *time.Location) rawjson.Object {
 	d := r.Details()
+	data := rawjson.Object{}.PutText("id", r.ID).PutText("message", r.Message).PutText("fireAt", text.Offset(r.FireAt, zone)).
+		PutText("weekday", text.Weekday(r.FireAt, zone)).Put("inSeconds", max(0, r.FireAt-now)/1000).PutText("inWords", text.Away(r.FireAt, now))
+	if r.EveryMs > 0 {
+		data = data.PutJSON("everySeconds", projection.Length(r.EveryMs).AppendJSON)
+	}
+	for _, m := range []struct{ name, value string }{{"repeats", d.Repeats}, {"cron", d.Cron}} {
+		if m.value != "" {
+			data = data.PutText(m.name, m.value)
+		}
+	}
+	if d.Until > 0 {
+		data = data.PutText("until", text.Offset(d.Until, zone))
+	}
 	if d.Left > 0 {
-		left = d.Left
+		data = data.Put("remaining", d.Left)
 	}
-	return rawjson.Object{}.PutText("id", r.ID).PutText("message", r.Message).PutJSON("createdAt", projection.Moment(r.CreatedAt).AppendJSON).
-		PutJSON("fireAt", projection.Moment(r.FireAt).AppendJSON).PutJSON("everySeconds", every).PutTextOrNull("cron", d.Cron).
-		PutJSON("until", projection.Instant(d.Until).AppendJSON).Put("remaining", left)
-}
-
-func (e *Engine) refusalData(r *projection.Reminder) any {
-	how, at, reason := r.Attempt.LastFailure()
-	if how == 0 {
-		return nil
-	}
-	data := rawjson.Object{}.PutText("reason", reason).Put("at", projection.Moment(at)).Put("tries", r.Attempt.Failed)
-	if next := e.due.when(r.ID); next > e.now() {
-		return data.Put("nextTryAt", projection.Moment(next))
-	}
-	return data.Put("nextTryAt", nil)
+	return data
 }
 
 // randomID is 12 random characters, lower-case letters and digits.

@@ -77,8 +77,11 @@ func (e *Engine) route(w *wake) (best deliverer, later bool) {
 	return nil, later
 }
 
-// send records that an offer leaves, and has it leave once that is on disk (SPEC 6.6).
-func (e *Engine) send(d deliverer, o Offer, leaves journal.Body, c content) {
+// send records that an offer leaves, and has it leave once that is on disk (SPEC 6.6). last is the try before it, nil for none.
+func (e *Engine) send(d deliverer, o Offer, last *projection.Attempt, leaves journal.Body, c content) {
+	if last != nil {
+		delete(e.soon, last.EventID)
+	}
 	e.offered++
 	o.Seq = e.offered
 	e.takeOff(d, o)

@@ -2,7 +2,7 @@ package engine
 
 import "container/heap"
 
-// dueQueue holds when each wake is to be offered next, soonest first: O(log n) to set and to remove, with one entry
+// dueQueue holds when each wake is to be offered next, soonest first: O(log n) to add and to remove, with one entry
 // a wake, however often it moves.
 type dueQueue struct {
 	entries []dueEntry
@@ -19,18 +19,7 @@ func newDueQueue(room int) *dueQueue {
 	return &dueQueue{entries: make([]dueEntry, 0, room), at: make(map[string]int, room)}
 }
 
-// set puts a key at due, or moves it there.
-func (q *dueQueue) set(key string, due int64) {
-	i, ok := q.at[key]
-	if !ok {
-		q.add(key, due)
-		return
-	}
-	q.entries[i].due = due
-	heap.Fix(q, i)
-}
-
-// add is set of a key that is not in the queue.
+// add puts a key that is not in the queue at due.
 func (q *dueQueue) add(key string, due int64) {
 	q.Push(dueEntry{key, due})
 	heap.Fix(q, len(q.entries)-1)
@@ -48,14 +37,6 @@ func (q *dueQueue) first() (dueEntry, bool) {
 		return dueEntry{}, false
 	}
 	return q.entries[0], true
-}
-
-// when is when a key's wake is to be offered; 0: it is not in the queue.
-func (q *dueQueue) when(key string) int64 {
-	if i, ok := q.at[key]; ok {
-		return q.entries[i].due
-	}
-	return 0
 }
 
 // countDue is how many entries are due at now; it looks at those alone.

@@ -72,7 +72,8 @@ type Engine struct {
 	offered  uint64                        // Seq of the last offer
 	spoken   uint64                        // turn of the session that called last
 	resting  time.Time                     // until when wakes that were offered to a session that is not back yet wait for it
-	waiting  map[string]struct{}           // wakes that were not taken and wait for their next try, by key (SPEC 6.5)
+	again    *dueQueue                     // wakes that were not taken, by key
+	soon     map[string]struct{}           // event ids of offers that were not taken, and are to be tried again at once
 	beat     heartbeat
 	clock    clock
 	flushed  chan struct{} // a writing of the views ended
@@ -83,7 +84,8 @@ type Engine struct {
 	changes  changes
 	messages messages
 
-	trimAt time.Time // when to look for old segments next
+	trimAt   time.Time // when to look for old segments next
+	polledAt time.Time // when a host polled last
 
 	call  caller            // of the call that is being answered
 	shown *projection.State // in place of the store's, for what is answered read-only
@@ -130,7 +132,7 @@ func newEngine(o Options) *Engine {
 	o.Store.Now, o.Store.Log = o.Wall, o.Log
 	e := &Engine{
 		o: o, inbox: make(chan func(), 1024), done: make(chan struct{}),
-		due: newDueQueue(0), flights: map[string]*flight{}, waiting: map[string]struct{}{}, tried: map[string]map[deliverer]bool{}, out: map[deliverer]int{},
+		due: newDueQueue(0), again: newDueQueue(0), soon: map[string]struct{}{}, flights: map[string]*flight{}, tried: map[string]map[deliverer]bool{}, out: map[deliverer]int{},
 		flushed: make(chan struct{}, 1), messages: newMessages(),
 	}
 	if o.Command != nil {
@@ -200,8 +202,9 @@ func (e *Engine) Run(ctx context.Context, reason func() string) error {
 // begin takes in what the journal says is due.
 func (e *Engine) begin() {
 	e.resting = time.Now().Add(takeOverRest)
-	e.rebuildQueue()
 	e.beginHeartbeat()
+	e.rebuildQueues()
+	e.retryNow()
 	if e.drain(); len(e.sessions) == 0 {
 		e.logWaiting()
 	}
@@ -362,26 +365,24 @@ func (e *Engine) record(bodies ...journal.Body) {
 		e.changes.note(b)
 		switch b := b.(type) {
 		case *journal.Add:
-			e.reschedule(b.ID)
+			e.schedule(b.ID)
 		case *journal.Cancel:
-			e.reschedule(b.ID)
+			e.schedule(b.ID)
 		case *journal.Ack:
-			e.reschedule(cmp.Or(b.ID, heartbeatKey))
+			e.schedule(cmp.Or(b.ID, heartbeatKey))
 		case *journal.Fire:
-			if key := cmp.Or(b.ID, heartbeatKey); !b.Manual {
-				e.schedule(key)
-			}
+			e.schedule(cmp.Or(b.ID, heartbeatKey))
 		case *journal.Tell:
 			e.schedule(messageKey + b.Message)
 		case *journal.Told:
-			e.reschedule(messageKey + b.Message)
+			e.schedule(messageKey + b.Message)
 		case *journal.Drop:
-			e.reschedule(heartbeatKey)
+			e.schedule(heartbeatKey)
 		case *journal.Configure:
 			e.beat.waiting = e.beat.waiting && !b.Reanchor
 			e.schedule(heartbeatKey)
 		case *journal.Clock:
-			e.rebuildQueue()
+			e.rebuildQueues()
 		}
 	}
 }
@@ -414,8 +415,8 @@ func (e *Engine) takenIn() {
 	if e.store.Edited() {
 		e.changes.note(&journal.Configure{})
 		e.changes.note(&journal.Add{})
-		e.rebuildQueue()
-		e.retry()
+		e.rebuildQueues()
+		e.retryNow()
 	}
 }
 

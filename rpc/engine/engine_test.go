@@ -84,7 +84,7 @@ func (r *rig) start() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.e, r.s = e, r.connect(e, r.host, "s")
+	r.e, r.s = e, connect(e, r.host, "s")
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.ended = cancel, make(chan error, 1)
 	go func() { r.ended <- r.e.Run(ctx, func() string { return "test" }) }()
@@ -92,10 +92,9 @@ func (r *rig) start() {
 }
 
 // connect opens a session of that name.
-func (r *rig) connect(e *Engine, h *fakeHost, name string) *Session {
-	s := e.Connect(h, Peer{Name: name})
-	h.session = s
-	return s
+func connect(e *Engine, h *fakeHost, name string) *Session {
+	h.session = e.Connect(h, Peer{Name: name})
+	return h.session
 }
 
 func (r *rig) stop() {
@@ -202,14 +201,11 @@ type fakePush struct {
 	at     time.Time
 	reply  func(wire.Answer)
 	timer  *time.Timer
-
-	session *Session
-	offer   Offer
 }
 
 func (h *fakeHost) Offer(o Offer, params any, limit time.Duration) error {
 	answer := func(a wire.Answer) { h.session.Outcome(o, a) }
-	p := &fakePush{params: params.(pushParams), at: time.Now(), reply: answer, session: h.session, offer: o}
+	p := &fakePush{params: params.(pushParams), at: time.Now(), reply: answer}
 	p.timer = time.AfterFunc(limit, func() { answer(wire.Answer{NoAnswer: true}) })
 	h.mu.Lock()
 	h.all = append(h.all, p)
@@ -221,11 +217,9 @@ func (h *fakeHost) Offer(o Offer, params any, limit time.Duration) error {
 	return nil
 }
 
-func (h *fakeHost) Backlog() int64 { return 0 }
-
 func (h *fakeHost) Changed([]string) {}
 
-func (h *fakeHost) Notify(method string, params any) error {
+func (h *fakeHost) Notify(_ string, params any) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p, is := params.(channelParams); is {
@@ -233,6 +227,8 @@ func (h *fakeHost) Notify(method string, params any) error {
 	}
 	return nil
 }
+
+func (h *fakeHost) Backlog() int64 { return 0 }
 
 // Reads says that each call came alone, or none did.
 func (h *fakeHost) Reads() uint64 {
@@ -282,12 +278,8 @@ func (p *fakePush) accept() {
 
 func (p *fakePush) refuse(reason string) {
 	p.timer.Stop()
-	p.reply(refusedAnswer(reason))
+	p.reply(wire.Answer{Result: json.RawMessage(fmt.Sprintf(`{"accepted":false,"reason":%q}`, reason))})
 	synctest.Wait()
-}
-
-func refusedAnswer(reason string) wire.Answer {
-	return wire.Answer{Result: json.RawMessage(fmt.Sprintf(`{"accepted":false,"reason":%q}`, reason))}
 }
 
 func (p *fakePush) fail(code int64, message string) {
@@ -486,8 +478,8 @@ func TestUnansweredPushIsTriedAgainUnderItsID(t *testing.T) {
 		r.pass(time.Second)
 		first := r.one()
 		r.pass(30 * time.Second)
-		r.says("reminder_list", id, "no answer within 30 s", "tried again")
-		r.pass(29 * time.Second)
+		r.says("reminder_list", id, "no answer within 30 s | 1 try, next in ~3", "tried again")
+		r.pass(30*time.Second - time.Millisecond)
 		r.none()
 		r.policy(grantAll)
 		again := r.one()
@@ -504,7 +496,7 @@ func TestUnansweredPushIsTriedAgainUnderItsID(t *testing.T) {
 	})
 }
 
-func TestRefusedOnesAreTriedAtOnceForAReason(t *testing.T) {
+func TestRefusedOnesWaitForAReason(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		again func(*rig)
@@ -526,7 +518,7 @@ func TestRefusedOnesAreTriedAtOnceForAReason(t *testing.T) {
 				synctest.Wait()
 				first := r.one()
 				first.fail(-32603, "broken")
-				r.pass(29 * time.Second)
+				r.pass(30*time.Second - time.Millisecond)
 				r.none()
 				c.again(r)
 				synctest.Wait()
@@ -567,7 +559,7 @@ func TestPushesOfMessagesFollowTheRulesOfReminders(t *testing.T) {
 			synctest.Wait()
 			first := r.one()
 			first.refuse("duplicate wakes are not wanted") // it was never sent before: that is no duplicate
-			r.pass(29 * time.Second)
+			r.pass(30*time.Second - time.Millisecond)
 			r.none()
 			restart(r)
 			second := r.one()
@@ -579,7 +571,9 @@ func TestPushesOfMessagesFollowTheRulesOfReminders(t *testing.T) {
 			if third.params.EventID != second.params.EventID {
 				t.Errorf("never answered, and pushed again under another event id: %s, %s", second.params.EventID, third.params.EventID)
 			}
-			r.pass(3 * time.Minute) // the fourth try: two minutes after the third was given up
+			r.pass(time.Minute - time.Millisecond) // 30 s without an answer, and the pause
+			r.none()
+			r.pass(4 * time.Second)
 			fourth := r.one()
 			if fourth.params.EventID != third.params.EventID {
 				t.Errorf("not answered in time, and pushed again as %s", fourth.params.EventID)
@@ -669,21 +663,6 @@ func TestMessageThatIsReadBeforeItIsTaken(t *testing.T) {
 			t.Errorf("told %d times: %+v", len(told), told)
 		}
 		r.says("wake_history", "3 wake(s)", "message from c | taken", "message from d | taken")
-	})
-}
-
-func TestRefusedRecurringOneIsTriedAgainAtItsNextSlot(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.open()
-		r.add(`{"message":"again","everySeconds":20}`)
-		r.pass(20 * time.Second)
-		r.one().refuse("busy")
-		r.pass(19 * time.Second)
-		r.none()
-		r.pass(time.Second)
-		r.one().accept()
-		r.pass(20 * time.Second)
-		r.one().accept()
 	})
 }
 
@@ -994,7 +973,7 @@ func TestWakeHistoryTellsWhatHappenedNewestFirst(t *testing.T) {
 			t.Errorf("since a time: %s", text)
 		}
 		for arguments, want := range map[string]string{
-			`{"limit":0}`: "limit must be a whole number from 1 to 200, and is 0", `{"limit":2.5}`: "whole number", `{"limit":"5"}`: "limit must be a number, not a text",
+			`{"limit":0}`: "limit must be a whole number from 1 to 200, and is 0", `{"limit":2.5}`: "whole number", `{"limit":"five"}`: "limit must be a number, not a text",
 			`{"limit":201,"since":"x"}`: "and is 201; since \"x\"",
 		} {
 			if reply := r.call("wake_history", arguments); !reply.IsError || !strings.Contains(reply.Text, want) {
@@ -1036,12 +1015,12 @@ func TestTimeZeroIsATimeInReplies(t *testing.T) {
 		if err := os.RemoveAll(filepath.Join(r.dir, "journal")); err != nil {
 			t.Fatal(err)
 		}
-		r.write("reminders.json", `[{"id":"a","message":"m","createdAt":0,"fireAt":0,"everySeconds":null}]`)
+		r.write("reminders.json", `[{"id":"a","message":"m","createdAt":0,"fireAt":"1970-01-01T00:00:00Z","everySeconds":null}]`)
 		r.start()
-		for _, tool := range []string{"reminder_list", "get_context"} {
+		for tool, zero := range map[string]string{"reminder_list": `"1970-01-01T00:00:00+00:00"`, "get_context": `"1970-01-01T00:00:00.000Z"`} {
 			reply := r.call(tool, "")
 			validated(t, tool, reply)
-			if !strings.Contains(string(reply.Structured), `"1970-01-01T00:00:00.000Z"`) {
+			if !strings.Contains(string(reply.Structured), zero) {
 				t.Errorf("%s: %s", tool, reply.Structured)
 			}
 		}

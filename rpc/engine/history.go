@@ -22,23 +22,34 @@ type entry struct {
 
 // wakeHistory answers wake_history (SPEC 5.7). The journal is read beside the loop, from its end backwards.
 func (e *Engine) wakeHistory(arguments json.RawMessage, answer func(reply)) {
-	args, notes, err := tools.ParseHistory(arguments, e.o.Zone)
+	args, notes, err := tools.ParseHistory(arguments, e.o.Wall(), e.o.Zone)
 	if err != nil {
 		answer(refusal(err))
 		return
 	}
 	go func() {
-		found, more, err := readHistory(e.o.Store.Journal, args, e.openMessages)
-		r := reply{notes: notes}
-		if err != nil {
-			r.isError, r.text = true, fmt.Sprintf("The history cannot be read (%v).", err)
-		} else {
-			r.text, r.data = historyText(found, more, args, e.o.Zone), historyData(found, more)
-		}
+		r := e.historyReply(args, notes, e.openMessages)
 		if !e.do(func() { answer(r) }) {
 			answer(reply{isError: true, text: "The server is ending."})
 		}
 	}()
+}
+
+// historyOfFiles is the same where no loop runs, out of the state that was peeked at.
+func (e *Engine) historyOfFiles(arguments json.RawMessage) reply {
+	args, notes, err := tools.ParseHistory(arguments, e.o.Wall(), e.o.Zone)
+	if err != nil {
+		return refusal(err)
+	}
+	return e.historyReply(args, notes, func(found []entry) bool { return nameOpen(found, e.state()) })
+}
+
+func (e *Engine) historyReply(args tools.HistoryArgs, notes []string, complete func([]entry) bool) reply {
+	found, more, err := readHistory(e.o.Store.Journal, args, complete)
+	if err != nil {
+		return reply{notes: notes, isError: true, text: fmt.Sprintf("The history cannot be read (%v).", err)}
+	}
+	return reply{notes: notes, text: historyText(found, more, args, e.o.Zone), data: historyData(found, more)}
 }
 
 // openMessages gives the wakes of open reminders their messages, and says whether all have one now. Call it beside the
@@ -47,20 +58,27 @@ func (e *Engine) openMessages(found []entry) bool {
 	all := true
 	ended := !e.await(func(done func()) {
 		defer done()
-		for _, f := range found {
-			if f.subject.ReminderID() == "" || f.subject.Message != "" {
-				continue
-			}
-			if state := e.state(); state != nil {
-				if r, ok := state.Reminder(f.subject.ID); ok {
-					f.subject.Message = r.Message
-					continue
-				}
-			}
-			all = false
-		}
+		all = nameOpen(found, e.state())
 	})
 	return ended || all
+}
+
+// nameOpen gives the wakes of the state's open reminders their messages, and says whether all have one now.
+func nameOpen(found []entry, state *projection.State) bool {
+	all := true
+	for _, f := range found {
+		if f.subject.ReminderID() == "" || f.subject.Message != "" {
+			continue
+		}
+		if state != nil {
+			if r, ok := state.Reminder(f.subject.ID); ok {
+				f.subject.Message = r.Message
+				continue
+			}
+		}
+		all = false
+	}
+	return all
 }
 
 // readHistory reads as much of the journal as the wakes that are asked for need; then, where the message of a reminder that

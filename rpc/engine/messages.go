@@ -77,9 +77,9 @@ func (e *Engine) messageWake(id string) (wake, bool) {
 			continue
 		}
 		m, last := unread[i], e.state().Tried(id)
-		w := wake{key: messageKey + id, kind: kindMessage, owner: e.state().SessionOf(agent), attempt: last, offer: func(d deliverer, now int64) { e.offerMessage(d, agent, m, now) }}
+		w := wake{key: messageKey + id, due: m.SentMs, kind: kindMessage, owner: e.state().SessionOf(agent), attempt: last, offer: func(d deliverer, now int64) { e.offerMessage(d, agent, m, now) }}
 		if last != nil {
-			w.next = last.NextTry
+			w.due, w.retryAt = last.At, last.RetryAt
 		}
 		return w, true
 	}
@@ -107,7 +107,7 @@ func (e *Engine) offerMessage(d deliverer, agent string, l projection.Letter, no
 	params.Origin = origin{Source: "mesh", MessageID: l.ID, From: l.From}
 	params.Payload.Content = append(params.Payload.Content, textBlock{"text", words})
 	leaves := &journal.Tell{Message: l.ID, From: l.From, EventID: o.EventID, WrittenAt: l.SentMs, Again: again, To: d.String()}
-	e.send(d, o, leaves, content{kind: kindMessage, text: words, params: params, conversation: e.conversationOf("")})
+	e.send(d, o, last, leaves, content{kind: kindMessage, text: words, params: params, conversation: e.conversationOf("")})
 }
 
 // messageTaken records that the host took a message, the first time.

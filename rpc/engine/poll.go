@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
@@ -79,6 +80,9 @@ func (e *Engine) proactiveEvents(arguments json.RawMessage) reply {
 	if err != nil {
 		return refusal(err)
 	}
+	if e.call.by == journal.ByTool {
+		e.polledAt = time.Now()
+	}
 	now := e.now()
 	all := e.alerts(now)
 	for _, r := range e.dueReminders(now) {
@@ -86,7 +90,9 @@ func (e *Engine) proactiveEvents(arguments json.RawMessage) reply {
 	}
 	all = append(all, e.polledMessages(now)...)
 	if due, active := e.dueBeat(); active && due <= now {
-		all = append(all, e.polledBeat(due, now))
+		all = append(all, e.polledBeat(e.state().HeartbeatOccurrenceID(), due, now))
+	} else if id := e.state().AskedOccurrenceID(); id != "" {
+		all = append(all, e.polledBeat(id, e.state().Asked.At, now))
 	}
 	slices.SortStableFunc(all, func(a, b polledEvent) int { return cmp.Compare(a.due, b.due) })
 	events, size := []polledEvent{}, 0
@@ -125,16 +131,18 @@ func (e *Engine) polledReminder(r *projection.Reminder, now int64) polledEvent {
 	switch {
 	case r.EveryMs > 0:
 		p.Metrics["repeats_every"] = text.Seconds(r.EveryMs) + " s"
+	case d.Repeats != "":
+		p.Metrics["repeats_every"] = d.Repeats
 	case d.Cron != "":
 		p.Metrics["repeats_by_cron"] = text.Cut(d.Cron, 50)
 	}
 	return p
 }
 
-func (e *Engine) polledBeat(due, now int64) polledEvent {
+func (e *Engine) polledBeat(id string, due, now int64) polledEvent {
 	return polledEvent{
-		Kind: "alert", EventID: e.state().HeartbeatOccurrenceID(), SourceType: "heartbeat", SourceName: "Heartbeat", Title: "Heartbeat",
-		Content: cutBytes(text.HeartbeatWake(e.state(), now, e.o.Zone), mostContent), Severity: "normal", SuggestedTone: "calm and brief",
+		Kind: "alert", EventID: id, SourceType: "heartbeat", SourceName: "Heartbeat", Title: "Heartbeat",
+		Content: cutBytes(text.HeartbeatWake(&e.state().Config, e.state().MissedBefore(false), now, e.o.Zone), mostContent), Severity: "normal", SuggestedTone: "calm and brief",
 		Metrics: map[string]string{"due": text.Protocol(due), "interval": text.Seconds(e.state().Config.IntervalMs) + " s"}, due: due,
 	}
 }
@@ -205,6 +213,9 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 	}
 	if at, active := e.dueBeat(); active && at <= now {
 		due[e.state().HeartbeatOccurrenceID()] = e.state().PolledHeartbeat()
+	}
+	if id := e.state().AskedOccurrenceID(); id != "" {
+		due[id] = e.state().PolledAsked()
 	}
 	for _, alert := range e.alerts(now) {
 		ack := &journal.Ack{By: journal.ByTool, EventID: alert.EventID}

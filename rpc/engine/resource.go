@@ -30,7 +30,7 @@ func (e *Engine) Resource(uri string, answer func(text string, err error)) bool 
 			answer(string(projection.ConfigView(state.Config, projection.ViewRef{})), nil)
 			return
 		}
-		answer(string(projection.RemindersView(state.Reminders(), 0)), nil)
+		answer(string(projection.RemindersView(state.Reminders(), projection.ViewRef{})), nil)
 	})
 }
 

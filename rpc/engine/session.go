@@ -239,7 +239,7 @@ func (e *Engine) policyInForce(s *Session) {
 	if !s.policy.InForce() {
 		return
 	}
-	e.retry()
+	e.retryNow()
 	if !e.beat.waiting {
 		return
 	}

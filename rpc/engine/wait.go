@@ -68,7 +68,7 @@ func (e *Engine) wait(s *Session, c Call, answer func(tools.Reply)) bool {
 			session: s, kinds: args.Kinds, until: time.Now().Add(time.Duration(args.MaxMs) * time.Millisecond), key: c.Key, cancel: c.Cancel, answer: answer, notes: notes,
 		})
 		e.beat.stuck = false
-		e.retry()
+		e.retryNow()
 	})
 }
 
@@ -135,7 +135,7 @@ func (e *Engine) waited(w *wait) tools.Reply {
 		said := "No wake came. "
 		next, what := e.nextWake(w.kinds)
 		if next > 0 {
-			said += fmt.Sprintf("The next one is due in %s (%s).", tools.FormatLength(max(0, next-now)/1000*1000), what)
+			said += fmt.Sprintf("The next one is due in %s (%s).", text.Length(max(0, next-now)/1000*1000), what)
 			data = data.Put("nextInSeconds", max(0, next-now)/1000)
 		} else {
 			said += "None is set."

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -66,11 +65,13 @@ func (e *Engine) nextDue() (int64, bool) {
 	if e.beat.stuck || e.allBusy() || e.holdsBeat() && e.beat.held == e.state().AnchorIndex {
 		ok = false // nothing but the turn's end, a poll or a policy brings it out
 	}
-	if first, some := e.due.first(); some && e.canOffer() {
-		if !ok || first.due < next {
-			next = first.due
+	for _, q := range []*dueQueue{e.due, e.again} {
+		if first, some := q.first(); some && e.canOffer() {
+			if !ok || first.due < next {
+				next = first.due
+			}
+			ok = true
 		}
-		ok = true
 	}
 	return next, ok
 }
@@ -94,26 +95,22 @@ func (e *Engine) allBusy() bool {
 	return busy
 }
 
-// fireDue offers what is due.
+// fireDue offers what is due. What was not tried yet goes first: one that is always refused holds back no other (SPEC 6.5).
 func (e *Engine) fireDue() {
 	if back := e.clock.setBack(); back > 0 {
 		e.o.Log.Warn("the clock was set back: running intervals are moved back with it", "ms", back)
 		e.record(&journal.Clock{ShiftMs: back})
+		e.retryNow() // when it failed is a time of the clock before
 	}
 	now := e.now()
 	for _, s := range e.sessions {
 		s.expireTurns()
 	}
-	for e.canOffer() {
-		first, ok := e.due.first()
-		if !ok || first.due > now {
-			break
-		}
-		e.fire(first.key, now)
-	}
-	if due, active := e.nextBeat(); active && due <= now && !e.allBusy() { // last: what was promised for a time comes first
+	e.offerDue(e.due, now)
+	if due, active := e.nextBeat(); active && due <= now && !e.allBusy() { // what was promised for a time comes first
 		e.beatDue(due, now)
 	}
+	e.offerDue(e.again, now)
 	for _, s := range e.sessions {
 		if !s.policyAt.IsZero() && !time.Now().Before(s.policyAt) {
 			s.policyAt = time.Time{}
@@ -122,21 +119,32 @@ func (e *Engine) fireDue() {
 	}
 }
 
-// fire offers a wake of the queue.
+// offerDue offers the wakes of a queue that are due.
+func (e *Engine) offerDue(q *dueQueue, now int64) {
+	for e.canOffer() {
+		first, ok := q.first()
+		if !ok || first.due > now {
+			return
+		}
+		e.fire(first.key, now)
+	}
+}
+
+// fire offers a wake.
 func (e *Engine) fire(key string, now int64) {
 	w, open := e.wake(key)
 	if !open {
-		e.due.remove(key)
+		e.schedule(key)
 		return
 	}
 	d, later := e.route(&w)
 	switch {
 	case d != nil:
 		w.offer(d, now)
-	case later:
-		e.due.set(key, now+tick.Milliseconds())
-	default: // those that could take it have turned it down
-		e.endRound(key)
+	case later || w.attempt == nil:
+		e.postpone(key, &w, now+tick.Milliseconds())
+	default:
+		e.endRound(key, &w)
 	}
 }
 
@@ -146,8 +154,8 @@ type wake struct {
 	owner        string // name of the session that it belongs to
 	conversation string // that asked for it
 	attempt      *projection.Attempt
-	next         func() int64 // when it is tried again after an attempt that was not taken
 	due          int64        // when it is offered first
+	retryAt      func() int64 // when it is offered again after an attempt that was not taken, by itself
 	offer        func(d deliverer, now int64)
 }
 
@@ -157,75 +165,91 @@ func (e *Engine) wake(key string) (wake, bool) {
 		return e.messageWake(id)
 	}
 	if key == heartbeatKey {
-		w := e.beatWake()
-		if w.attempt == nil || e.state().Config.Paused {
-			return wake{}, false
-		}
-		w.next, w.offer = w.attempt.NextTry, e.offerBeatAgain
-		return w, true
+		return e.beatAgain()
 	}
 	r, open := e.state().Reminder(key)
 	if !open {
 		return wake{}, false
 	}
 	return wake{
-		key: key, kind: kindReminder, owner: r.Session, conversation: r.Conversation, attempt: r.Attempt, next: r.NextTry, due: r.FireAt,
+		key: key, kind: kindReminder, owner: r.Session, conversation: r.Conversation, attempt: r.Attempt, due: r.FireAt, retryAt: r.RetryAt,
 		offer: func(d deliverer, now int64) { e.offerReminder(d, r, now) },
 	}, true
 }
 
-// beatWake is the heartbeat as a wake.
+// beatWake is a new heartbeat as a wake.
 func (e *Engine) beatWake() wake {
-	s := e.state()
-	return wake{key: heartbeatKey, kind: kindHeartbeat, owner: s.BeatSession, conversation: s.BeatConversation, attempt: s.Beat.Attempt}
+	asker := e.state().BeatAsker
+	return wake{key: heartbeatKey, kind: kindHeartbeat, owner: asker.Session, conversation: asker.Conversation}
 }
 
-// endRound has a wake wait until it is tried again: every session that could take it was asked.
-func (e *Engine) endRound(key string) {
+// beatAgain is the heartbeat that was not taken, until the next one is due, which takes its place (SPEC 6.5a).
+func (e *Engine) beatAgain() (wake, bool) {
+	b := e.state().Beat
+	if b == nil || e.beat.waiting {
+		return wake{}, false
+	}
+	if due, active := e.nextBeat(); active && due <= e.now() {
+		return wake{}, false
+	}
+	w := e.beatWake()
+	w.attempt, w.due, w.retryAt = &b.Attempt, b.Attempt.At, func() int64 { return e.beatRetryAt(b) }
+	w.offer = func(d deliverer, now int64) { e.offerBeatAgain(d, b, now) }
+	return w, true
+}
+
+// endRound has a wake wait until it is tried again: every delivery that could take it was asked.
+func (e *Engine) endRound(key string, w *wake) {
 	delete(e.tried, key)
-	e.waiting[key] = struct{}{}
-	e.schedule(key)
+	delete(e.soon, w.attempt.EventID)
+	e.postpone(key, w, max(w.retryAt(), e.now()+tick.Milliseconds()))
 }
 
-// reschedule puts a wake that changed in the queue anew, whatever came of its last try.
-func (e *Engine) reschedule(key string) {
-	delete(e.waiting, key)
-	delete(e.tried, key)
-	e.schedule(key)
-}
-
-// schedule brings the queue in step with a wake.
+// schedule brings the queues in step with a wake.
 func (e *Engine) schedule(key string) {
+	e.due.remove(key)
+	e.again.remove(key)
 	if w, open := e.wake(key); open {
-		if at, goes := e.offerAt(key, w); goes {
-			e.due.set(key, at)
-			return
+		if at, goes := e.offerAt(&w); goes {
+			e.queueOf(&w).add(key, at)
 		}
 	}
-	e.due.remove(key)
 }
 
-// offerAt is when a wake is to be offered: not while it is out; one that was not taken waits for its next try.
-func (e *Engine) offerAt(key string, w wake) (at int64, goes bool) {
+// postpone has a wake be looked at then.
+func (e *Engine) postpone(key string, w *wake, at int64) {
+	e.due.remove(key)
+	e.again.remove(key)
+	e.queueOf(w).add(key, at)
+}
+
+func (e *Engine) queueOf(w *wake) *dueQueue {
 	if w.attempt == nil {
+		return e.due
+	}
+	return e.again
+}
+
+// offerAt is when a wake is to be offered: not while it is out; one that was not taken by the rule for that (SPEC 6.5).
+func (e *Engine) offerAt(w *wake) (at int64, goes bool) {
+	switch a := w.attempt; {
+	case a == nil:
+		return w.due, true
+	case e.isOut(a):
+		return 0, false
+	case e.hurried(a):
 		return w.due, true
 	}
-	if _, out := e.flights[w.attempt.EventID]; out {
-		return 0, false
-	}
-	if _, waits := e.waiting[key]; waits {
-		return max(w.due, w.next()), true
-	}
-	return w.due, true
+	return w.retryAt(), true
 }
 
-// rebuildQueue follows a change of many wakes at once.
-func (e *Engine) rebuildQueue() {
-	e.due = newDueQueue(e.state().Len())
+// rebuildQueues follows a change of many wakes at once.
+func (e *Engine) rebuildQueues() {
+	e.due, e.again = newDueQueue(e.state().Len()), newDueQueue(0)
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
-		w := wake{attempt: r.Attempt, next: r.NextTry, due: r.FireAt}
-		if at, goes := e.offerAt(r.ID, w); goes {
-			e.due.add(r.ID, at)
+		w := wake{attempt: r.Attempt, due: r.FireAt, retryAt: r.RetryAt}
+		if at, goes := e.offerAt(&w); goes {
+			e.queueOf(&w).add(r.ID, at)
 		}
 		return true
 	})
@@ -234,16 +258,6 @@ func (e *Engine) rebuildQueue() {
 		for _, m := range unread {
 			e.schedule(messageKey + m.ID)
 		}
-	}
-}
-
-// retry has what was not taken go out again now: something suggests that it may work (SPEC 6.5).
-func (e *Engine) retry() {
-	waiting := e.waiting
-	e.waiting = map[string]struct{}{}
-	clear(e.tried)
-	for key := range waiting {
-		e.schedule(key)
 	}
 }
 
@@ -296,95 +310,50 @@ func (e *Engine) warnNoPolicy() {
 // fireBeat offers a heartbeat, without text in silent mode (SPEC 7.1).
 func (e *Engine) fireBeat(due, now int64, manual bool) {
 	w := e.beatWake()
-	w.attempt = nil
 	d, _ := e.route(&w)
 	if e.beat.stuck = d == nil && !manual; d == nil {
 		return // it is looked at again
 	}
 	if !manual {
 		e.beat.waiting = false
-		delete(e.waiting, heartbeatKey)
-		delete(e.tried, heartbeatKey)
 	}
-	o := Offer{EventID: "evt_" + e.o.NewID(), Manual: manual, Silent: e.state().Config.Mode == projection.ModeSilent, Due: due}
-	e.offerBeat(d, o, journal.Fire{}, now)
+	delete(e.tried, heartbeatKey)
+	eventID, _ := e.nextEventID(nil)
+	e.offerBeat(d, Offer{EventID: eventID, Manual: manual, Silent: e.state().Config.Mode == projection.ModeSilent, Due: due}, journal.Fire{}, nil, now)
 }
 
-// offerBeatAgain offers the heartbeat that was not taken once more: until the next one is due, which takes its place (SPEC 6.5a).
-func (e *Engine) offerBeatAgain(d deliverer, now int64) {
-	b := &e.state().Beat
-	o := Offer{EventID: "evt_" + e.o.NewID(), Silent: b.Silent, Due: b.Due}
-	again := b.Attempt.Again()
-	if again {
-		o.EventID = b.Attempt.EventID
-	}
-	e.offerBeat(d, o, journal.Fire{Retry: true, Again: again}, now)
+// offerBeatAgain offers the heartbeat that was not taken once more.
+func (e *Engine) offerBeatAgain(d deliverer, b *projection.Beat, now int64) {
+	eventID, again := e.nextEventID(&b.Attempt)
+	o := Offer{EventID: eventID, Manual: b.Manual, Silent: b.Silent && e.state().Config.Mode == projection.ModeSilent, Due: b.Due}
+	e.offerBeat(d, o, journal.Fire{Fallback: true, Retry: true, Again: again}, &b.Attempt, now)
 }
 
-// offerBeat sends a heartbeat; how says what kind of a try it is.
-func (e *Engine) offerBeat(d deliverer, o Offer, how journal.Fire, now int64) {
+// offerBeat sends a heartbeat; how says what kind of a try it is, the zero value: the first one. last is the try before it.
+func (e *Engine) offerBeat(d deliverer, o Offer, how journal.Fire, last *projection.Attempt, now int64) {
+	c, missed := &e.state().Config, e.state().Missed
+	if !how.Fallback {
+		missed = e.state().MissedBefore(o.Manual)
+	}
 	how.By, how.EventID, how.Due, how.Manual, how.Silent, how.To = journal.ByTimer, o.EventID, o.Due, o.Manual, o.Silent, d.String()
-	if o.Manual {
+	if o.Manual && !how.Retry {
 		how.By = e.call.by
 	}
-	words := text.HeartbeatWake(e.state(), now, e.o.Zone)
-	e.send(d, o, &how, content{
-		kind: kindHeartbeat, text: words, params: beatParams(o, words, now, how.Fallback), conversation: e.conversationOf(e.state().BeatConversation),
-	})
+	spoken := how.Fallback && !how.Retry || how.Retry && c.Mode == projection.ModeSilent && !o.Silent
+	words := text.HeartbeatWake(c, missed, now, e.o.Zone)
+	e.send(d, o, last, &how, content{kind: kindHeartbeat, text: words, params: beatParams(o, words, now, spoken), conversation: e.conversationOf(e.state().BeatAsker.Conversation)})
 }
 
-// offerReminder offers a reminder: under the event id that was sent before if nobody answered it, so that the host can
-// tell, and under a fresh one otherwise (SPEC 6.6).
+// offerReminder offers a reminder.
 func (e *Engine) offerReminder(d deliverer, r *projection.Reminder, now int64) {
-	o := Offer{Reminder: r.ID, EventID: "evt_" + e.o.NewID(), Due: r.FireAt}
-	again := r.Attempt.Again()
-	if again {
-		o.EventID = r.Attempt.EventID
-	}
+	o := Offer{Reminder: r.ID, Due: r.FireAt}
+	var again bool
+	o.EventID, again = e.nextEventID(r.Attempt)
 	words, details := text.ReminderWake(r, now, e.o.Zone), r.Details()
-	e.send(d, o, &journal.Fire{By: journal.ByTimer, ID: r.ID, EventID: o.EventID, Due: o.Due, Again: again, To: d.String()}, content{
+	e.send(d, o, r.Attempt, &journal.Fire{By: journal.ByTimer, ID: r.ID, EventID: o.EventID, Due: o.Due, Again: again, To: d.String()}, content{
 		kind: kindReminder, text: words, params: reminderParams(o, r, words, now), conversation: e.conversationOf(r.Conversation),
 		title: details.Title, severity: details.Severity, url: details.URL,
 	})
-}
-
-// notTakenYet says which wakes were offered and not taken, and when the next of them is tried again (SPEC 5.12); empty: none.
-func (e *Engine) notTakenYet(now int64) string {
-	var reminders, messages, beats int
-	why, last, next := "", int64(0), int64(0)
-	for key := range e.waiting {
-		w, open := e.wake(key)
-		if !open || w.attempt == nil {
-			continue
-		}
-		switch {
-		case key == heartbeatKey:
-			beats++
-		case strings.HasPrefix(key, messageKey):
-			messages++
-		default:
-			reminders++
-		}
-		if _, at, reason := w.attempt.LastFailure(); at > last {
-			last, why = at, reason
-		}
-		if at, goes := e.offerAt(key, w); goes && (next == 0 || at < next) {
-			next = at
-		}
-	}
-	var all []string
-	for _, c := range []struct {
-		n    int
-		noun string
-	}{{beats, "heartbeat"}, {reminders, "reminder"}, {messages, "message"}} {
-		if c.n > 0 {
-			all = append(all, text.Plural(c.n, c.noun))
-		}
-	}
-	if len(all) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%s (%s), next try in %s", strings.Join(all, ", "), text.OneLine(text.Cut(why, 100)), text.In(next, now))
 }
 
 // logWaiting says how many reminders wait while wakes are blocked (SPEC 6.7).
@@ -394,5 +363,5 @@ func (e *Engine) logWaiting() {
 		return
 	}
 	e.o.Log.Info(text.Plural(e.state().Len(), "reminder")+" will wait while wakes are blocked",
-		"due", e.due.countDue(e.now()), "why", blocked)
+		"due", e.due.countDue(e.now())+e.again.countDue(e.now()), "why", blocked)
 }

@@ -98,8 +98,9 @@ type Status struct {
 	NowMs     int64
 	Reminders int
 	Blocked   string // why no wake can be sent; empty: they can
+	Polled    string // while they cannot: "polled" or "pollable", and how; empty: this connection cannot poll, either
+	NotTaken  NotTaken
 	Beats     projection.Beats
-	NotTaken  string // what was offered and not taken, and when it is tried again; empty: nothing
 	Zone      *time.Location
 }
 
@@ -126,14 +127,21 @@ func (s Status) String() string {
 		}
 	}
 	line = strconv.AppendInt(append(line, " | reminders="...), int64(s.Reminders), 10)
-	if s.Blocked == "" {
+	switch {
+	case s.Blocked == "":
 		line = append(line, " | delivery=ok"...)
-	} else {
+	case s.Polled != "":
+		line = append(append(line, " | delivery="...), s.Polled...)
+	default:
 		line = append(append(append(line, " | delivery=BLOCKED ("...), s.Blocked...), ')')
 	}
-	if s.Config.Cleared {
-		return string(s.appendNotTaken(line))
+	if !s.Config.Cleared {
+		line = s.appendSettings(line)
 	}
+	return string(s.NotTaken.append(line, s.NowMs))
+}
+
+func (s Status) appendSettings(line []byte) []byte {
 	line = appendQuote(append(line, " | message="...), s.Config.Message)
 	if s.Config.Active != "" {
 		line = append(append(line, " | hours="...), s.Config.Active...)
@@ -142,14 +150,70 @@ func (s Status) String() string {
 		line = strconv.AppendInt(append(line, " | taken="...), s.Beats.Taken, 10)
 		line = appendAgent(append(line, " | last="...), s.Beats.LastMs, s.Zone)
 	}
-	return string(s.appendNotTaken(line))
+	return line
 }
 
-func (s Status) appendNotTaken(line []byte) []byte {
-	if s.NotTaken == "" {
+// NotTaken is what the host did not take, and is tried again (SPEC 5.12).
+type NotTaken struct {
+	Reminders, Messages int
+	Heartbeat           bool
+	Reason              string // of the last one
+	Next                int64  // when the next try comes; 0: nobody knows
+	Out                 bool   // the answer to one is awaited
+	When                string // until when none goes out, in words; empty: it is not held up
+}
+
+// Any says whether there is something.
+func (n NotTaken) Any() bool { return n.Reminders > 0 || n.Messages > 0 || n.Heartbeat }
+
+func (n NotTaken) append(line []byte, now int64) []byte {
+	if !n.Any() {
 		return line
 	}
-	return append(append(line, " | not taken: "...), s.NotTaken...)
+	var what []string
+	if n.Reminders > 0 {
+		what = append(what, Plural(n.Reminders, "reminder"))
+	}
+	if n.Messages > 0 {
+		what = append(what, Plural(n.Messages, "message"))
+	}
+	if n.Heartbeat {
+		what = append(what, "the heartbeat")
+	}
+	return fmt.Appendf(line, " | not taken: %s (%s), %s", strings.Join(what, ", "), OneLine(Cut(n.Reason, mostHistoryText)), n.NextTry(now))
+}
+
+// NextTry is when the next try comes, in words.
+func (n NotTaken) NextTry(now int64) string {
+	switch {
+	case n.When != "":
+		return "next try " + n.When
+	case n.Next == 0 || n.Out && n.Next > now:
+		return "tried again now"
+	}
+	return "next try in " + In(n.Next, now)
+}
+
+// Again says how often one wake was not taken, and when it is tried again. The zero value: it was not tried.
+type Again struct {
+	Tries int
+	Next  int64
+	Out   bool   // the answer to the next one is awaited
+	When  string // as in [NotTaken]
+}
+
+func (a Again) words(now int64) string {
+	tries := "1 try"
+	if a.Tries > 1 {
+		tries = fmt.Sprintf("%d tries", a.Tries)
+	}
+	switch {
+	case a.Out:
+		return tries + ", one more is out now"
+	case a.When != "":
+		return tries + ", next " + a.When
+	}
+	return tries + ", next in " + In(a.Next, now)
 }
 
 // ReminderSet is the reply to reminder_add (SPEC 5.4).
@@ -157,34 +221,30 @@ func ReminderSet(r *projection.Reminder, now int64, zone *time.Location) string 
 	return "Reminder " + r.ID + " set: next " + Agent(r.FireAt, zone) + " (" + In(r.FireAt, now) + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
 }
 
-// ReminderLine is a reminder's line in reminder_list (SPEC 5.5); nextTry is when one that was not taken is tried again.
-func ReminderLine(r *projection.Reminder, now, nextTry int64, zone *time.Location) string {
+// ReminderLine is a reminder's line in reminder_list (SPEC 5.5).
+func ReminderLine(r *projection.Reminder, again Again, now int64, zone *time.Location) string {
 	when := In(r.FireAt, now)
 	if r.FireAt <= now {
 		when = "overdue"
 	}
+	to := "now"
+	switch {
+	case r.FireAt > now:
+		to = "in " + shortAway(r.FireAt-now)
+	case r.FireAt <= now-second:
+		to = shortAway(now-r.FireAt) + " ago"
+	}
 	line := OneLine(r.ID) + " | next " + Agent(r.FireAt, zone) + " (" + when + ") | " + rhythm(r, zone) + " | " + Quote(r.Message)
-	switch how, at, reason := r.Attempt.LastFailure(); how {
+	switch how, at, reason := r.Attempt.Failed(); how {
 	case projection.Refused:
 		line += fmt.Sprintf(" | refused by the host at %s: %s", Agent(at, zone), OneLine(reason))
 	case projection.NoAnswer:
 		line += fmt.Sprintf(" | not answered by the host, %s: %s", Agent(at, zone), OneLine(reason))
 	}
-	if r.Attempt != nil && r.Attempt.Failed > 0 {
-		line += " | tried " + times(r.Attempt.Failed)
-		if nextTry > now {
-			line += ", next try in " + In(nextTry, now)
-		}
+	if again.Tries > 0 {
+		line += " | " + again.words(now)
 	}
-	return line
-}
-
-// times is "once" or "2 times".
-func times(n int) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
+	return line + " | " + Weekday(r.FireAt, zone)[:3] + ", " + to
 }
 
 func rhythm(r *projection.Reminder, zone *time.Location) string {
@@ -192,6 +252,8 @@ func rhythm(r *projection.Reminder, zone *time.Location) string {
 	switch {
 	case r.EveryMs > 0:
 		s = "repeats every " + Seconds(r.EveryMs) + "s"
+	case d.Repeats != "":
+		s = "repeats every " + strings.TrimPrefix(d.Repeats, "1 ") + " [" + d.Zone + "]"
 	case d.Cron != "":
 		s = "repeats by cron " + Quote(d.Cron) + " [" + d.Zone + "]"
 	}
@@ -244,18 +306,18 @@ func HistoryLine(s *projection.Subject, w *projection.Wake, zone *time.Location)
 	return line + message
 }
 
-// HeartbeatWake is the text of a heartbeat (SPEC 6.2). A recurring instruction says that it is one (SPEC 11.4).
-func HeartbeatWake(state *projection.State, now int64, zone *time.Location) string {
-	c, b := &state.Config, &state.Beat
-	header := "current time: " + Agent(now, zone)
-	if b.Missed > 0 { // SPEC 6.2a
-		header += fmt.Sprintf(" · %s since %s did not reach you: %s", Plural(b.Missed, "heartbeat"), Agent(b.Since, zone), OneLine(Cut(b.Why, 200)))
+// HeartbeatWake is the text of a heartbeat (SPEC 6.2). It says which before it did not reach the agent (SPEC 6.2a), and of a recurring
+// instruction that it is one (SPEC 11.4).
+func HeartbeatWake(c *projection.Config, missed projection.Missed, now int64, zone *time.Location) string {
+	before := ""
+	if missed.Count > 0 {
+		before = fmt.Sprintf(" · %s since %s did not reach you: %s", Plural(missed.Count, "heartbeat"), Agent(missed.Since, zone), OneLine(Cut(missed.Why, mostHistoryText)))
 	}
 	if !c.Standing {
-		return fmt.Sprintf("[%s] %s", header, c.Message)
+		return fmt.Sprintf("[current time: %s%s] %s", Agent(now, zone), before, c.Message)
 	}
-	return fmt.Sprintf("[%s · recurring instruction, every %ss] %s\n\n(This is the instruction that was set to come again and again. If nothing "+
-		"material has changed since the last time, a brief word is enough: do not invent work.)", header, Seconds(c.IntervalMs), c.Message)
+	return fmt.Sprintf("[current time: %s · recurring instruction, every %ss%s] %s\n\n(This is the instruction that was set to come again and again. If nothing "+
+		"material has changed since the last time, a brief word is enough: do not invent work.)", Agent(now, zone), Seconds(c.IntervalMs), before, c.Message)
 }
 
 // ReminderWake is the text of a reminder. Hosts keep the origin from the model: without the header a message that opens

@@ -13,7 +13,8 @@ import (
 )
 
 var lengthUnits = map[string]int64{
-	"s": second, "sec": second, "secs": second, "second": second, "seconds": second,
+	"ms": 1,
+	"s":  second, "sec": second, "secs": second, "second": second, "seconds": second,
 	"m": minute, "min": minute, "mins": minute, "minute": minute, "minutes": minute,
 	"h": hour, "hr": hour, "hrs": hour, "hour": hour, "hours": hour,
 	"d": 24 * hour, "day": 24 * hour, "days": 24 * hour,
@@ -77,25 +78,4 @@ func bounded(ms float64) error {
 		return errors.New("100 years (36525 days) are the most")
 	}
 	return nil
-}
-
-// FormatLength is a length in milliseconds as people write it: 1h30m, 90s for a minute and a half, 1d.
-func FormatLength(ms int64) string {
-	if ms%second != 0 || ms < 2*minute && ms%minute != 0 {
-		return strconv.FormatFloat(float64(ms)/second, 'f', -1, 64) + "s"
-	}
-	var b strings.Builder
-	for _, u := range []struct {
-		ms   int64
-		name string
-	}{{24 * hour, "d"}, {hour, "h"}, {minute, "m"}, {second, "s"}} {
-		if n := ms / u.ms; n > 0 {
-			fmt.Fprintf(&b, "%d%s", n, u.name)
-			ms -= n * u.ms
-		}
-	}
-	if b.Len() == 0 {
-		return "0s"
-	}
-	return b.String()
 }

@@ -68,17 +68,19 @@ type AddArgs struct {
 	DelayMs  *int64
 	At       *time.Time
 	EveryMs  *int64
+	Repeats  string // a rule in its one form; empty: none
+	Wall     string // what Repeats counts from, where At says so
 	Title    string
 	Severity string // projection.SeverityHigh, or empty
 	URL      string
 	Cron     string
-	Zone     string // of Cron
+	Zone     *time.Location // of the times that have no offset, of Cron and of Repeats
 	Until    *time.Time
 	Count    int // 0: for ever
 }
 
-// ParseAdd reads reminder_add's arguments; a time without an offset is in the zone.
-func ParseAdd(arguments json.RawMessage, zone *time.Location) (a AddArgs, notes []string, err error) {
+// ParseAdd reads reminder_add's arguments; a time without an offset is in the zone, unless they name another one.
+func ParseAdd(arguments json.RawMessage, now time.Time, zone *time.Location) (a AddArgs, notes []string, err error) {
 	c, err := read("reminder_add", arguments)
 	if err != nil {
 		return a, nil, err
@@ -90,21 +92,30 @@ func ParseAdd(arguments json.RawMessage, zone *time.Location) (a AddArgs, notes 
 	if severity := c.choice("severity"); severity != nil && *severity == projection.SeverityHigh {
 		a.Severity = *severity
 	}
+	a.Zone = c.zone(zone)
 	a.DelayMs = c.sum("delay")
-	a.EveryMs = c.sum("every")
-	a.At = c.time("atIso", zone)
-	c.calendar(&a, zone)
-	a.Until = c.time("until", zone)
+	at, until := c.moment("atIso", when{now: now, zone: a.Zone}), c.moment("until", when{now: now, zone: a.Zone})
+	if at != nil {
+		if !c.has("timeZone") && !c.has("cron") {
+			a.Zone = at.Zone
+		}
+		a.At = &at.At
+	}
+	if until != nil {
+		a.Until = &until.At
+	}
+	c.every(&a, at)
+	c.calendar(&a)
 	if n := c.count("count"); n != nil {
 		a.Count = *n
 	}
-	delay, every, at, cron := c.anyOf("delay"), c.anyOf("every"), c.has("atIso"), c.has("cron")
+	delay, every, atIso, cron := c.anyOf("delay"), c.anyOf("every"), c.has("atIso"), c.has("cron")
 	switch {
-	case delay && at:
+	case delay && atIso:
 		c.problem("a delay (%s) and atIso contradict each other: give one of them", strings.Join(c.given("delay"), ", "))
-	case cron && (delay || at || every):
-		c.problem("cron says when, and contradicts a delay, atIso and an interval: give one of them")
-	case !delay && !every && !at && !cron && !c.slipped:
+	case cron && every:
+		c.problem("cron and an interval (%s) contradict each other: give one of them", strings.Join(c.given("every"), ", "))
+	case !delay && !every && !atIso && !cron && !c.slipped:
 		c.problem("it does not say when: give a delay (in, inSeconds, inMinutes, inHours), or atIso, or an interval (every, everySeconds, everyMinutes, everyHours), or cron")
 	}
 	if (c.has("until") || c.has("count")) && !every && !cron && !c.slipped {
@@ -113,20 +124,71 @@ func ParseAdd(arguments json.RawMessage, zone *time.Location) (a AddArgs, notes 
 	return a, c.notes, c.refusal()
 }
 
+// every reads how a reminder repeats: by the calendar, or after an elapsed length.
+func (c *call) every(a *AddArgs, at *projection.GivenTime) {
+	rule, isRule, err := projection.ParseRule(c.textOf("every"))
+	switch {
+	case isRule && len(c.given("every")) > 1, !isRule:
+		a.EveryMs = c.sum("every")
+	case err != nil:
+		c.problem("every %s: %v", strconv.Quote(cut(c.textOf("every"), 40)), err)
+	default:
+		if a.Repeats = rule; at != nil {
+			a.Wall = projection.RuleFrom(projection.WallOf(at.At.UnixMilli(), a.Zone))
+			if at.Zone.String() == a.Zone.String() {
+				a.Wall = projection.RuleFrom(at.Wall)
+			}
+		}
+	}
+	if days := a.EveryMs; days != nil && *days%(24*hour) == 0 {
+		n := *days / (24 * hour)
+		c.notes = append(c.notes, fmt.Sprintf("%s counts elapsed hours: when the clocks change it comes at another time of day. every: \"%s\" keeps the time of day.",
+			strings.Join(c.given("every"), " + "), plural(n, "day")))
+	}
+}
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// CancelArgs are reminder_cancel's.
+type CancelArgs struct{ IDs []string }
+
 // ParseCancel reads reminder_cancel's arguments.
-func ParseCancel(arguments json.RawMessage) (id string, notes []string, err error) {
+func ParseCancel(arguments json.RawMessage) (a CancelArgs, notes []string, err error) {
 	c, err := read("reminder_cancel", arguments)
 	if err != nil {
-		return "", nil, err
+		return a, nil, err
 	}
-	id = c.plain("id")
-	return id, c.notes, c.refusal()
+	one, several := c.has("id"), c.has("ids")
+	switch {
+	case one && several:
+		c.problem("id and ids contradict each other: give one of them")
+	case one:
+		a.IDs = []string{c.plain("id")}
+	case several:
+		for _, id := range c.texts("ids") {
+			if !slices.Contains(a.IDs, id) {
+				a.IDs = append(a.IDs, id)
+			}
+		}
+		if len(a.IDs) == 0 && len(c.problems) == 0 {
+			c.problem("ids is empty")
+		}
+	case !c.slipped:
+		c.problem("id is missing")
+	}
+	return a, c.notes, c.refusal()
 }
 
 // ListArgs are reminder_list's.
 type ListArgs struct {
-	Limit int
-	After string // empty: from the first on
+	Limit    int
+	After    string // empty: from the first on
+	Contains string // only those whose message or title holds it, in capitals or not; empty: all
 }
 
 // ParseList reads reminder_list's arguments, as [ParseConfigure] does.
@@ -139,7 +201,7 @@ func ParseList(arguments json.RawMessage) (a ListArgs, notes []string, err error
 	if limit := c.count("limit"); limit != nil {
 		a.Limit = *limit
 	}
-	a.After = c.plain("after")
+	a.After, a.Contains = c.plain("after"), c.plain("contains")
 	return a, c.notes, c.refusal()
 }
 
@@ -151,7 +213,7 @@ type HistoryArgs struct {
 }
 
 // ParseHistory reads wake_history's arguments; a time without an offset is in the zone.
-func ParseHistory(arguments json.RawMessage, zone *time.Location) (a HistoryArgs, notes []string, err error) {
+func ParseHistory(arguments json.RawMessage, now time.Time, zone *time.Location) (a HistoryArgs, notes []string, err error) {
 	c, err := read("wake_history", arguments)
 	if err != nil {
 		return a, nil, err
@@ -161,7 +223,9 @@ func ParseHistory(arguments json.RawMessage, zone *time.Location) (a HistoryArgs
 		a.Limit = *limit
 	}
 	a.ID = c.plain("id")
-	a.Since = c.time("since", zone)
+	if since := c.moment("since", when{now, zone, true}); since != nil {
+		a.Since = &since.At
+	}
 	return a, c.notes, c.refusal()
 }
 
@@ -390,6 +454,7 @@ func read(tool string, arguments json.RawMessage) (*call, error) {
 		}
 		switch known := c.tool.arg(m.name) != nil; {
 		case known && m.value != nil:
+			m.value = c.tool.arg(m.name).mended(m.value)
 			c.values = append(c.values, m)
 		case known:
 			c.notes = append(c.notes, m.name+" was null, which counts as not given.")
@@ -444,7 +509,7 @@ func membersOf(arguments json.RawMessage) ([]member, error) {
 
 // judge looks whether a name that the tool does not take must be refused (SPEC 4.2).
 func (c *call) judge(name string) bool {
-	meant := c.slipOf(name)
+	meant := c.meant(name)
 	owner := c.tool.owner(name)
 	if len(meant) == 0 && owner == nil {
 		return false
@@ -704,26 +769,29 @@ func (c *call) activeHours() *string {
 	return &hours
 }
 
-// calendar reads cron and its zone.
-func (c *call) calendar(a *AddArgs, zone *time.Location) {
-	a.Cron, a.Zone = c.plain("cron"), c.plain("timeZone")
-	if a.Zone != "" {
-		if _, err := time.LoadLocation(a.Zone); err != nil || a.Zone == "Local" {
-			c.problem("timeZone %s is no time zone: give an IANA name such as Europe/Berlin", strconv.Quote(cut(a.Zone, 40)))
-			return
-		}
+// zone is the one that timeZone names, else the agent's.
+func (c *call) zone(agents *time.Location) *time.Location {
+	name := c.plain("timeZone")
+	if name == "" {
+		return agents
 	}
-	switch {
-	case a.Cron == "" && c.has("timeZone") && !c.slipped:
-		c.problem("timeZone is cron's: give cron, too, or a time with its offset in atIso")
-	case a.Cron != "" && a.Zone == "":
-		a.Zone = zone.String()
+	zone, err := time.LoadLocation(name)
+	if err != nil || name == "Local" {
+		c.problem("timeZone %s is no time zone: give an IANA name such as Europe/Berlin", strconv.Quote(cut(name, 40)))
+		return agents
 	}
-	if a.Cron == "" {
+	return zone
+}
+
+// calendar reads cron.
+func (c *call) calendar(a *AddArgs) {
+	said := c.plain("cron")
+	if said == "" {
 		return
 	}
-	if _, err := projection.NextCron(a.Cron, a.Zone, 0); err != nil {
-		c.problem("cron %s: %v", strconv.Quote(cut(a.Cron, 60)), err)
+	a.Cron = projection.Cron(said)
+	if _, err := projection.NextCron(a.Cron, a.Zone.String(), 0); err != nil {
+		c.problem("cron %s: %v", strconv.Quote(cut(said, 60)), err)
 	}
 }
 
@@ -746,22 +814,30 @@ func (c *call) count(name string) *int {
 	return nil
 }
 
-func (c *call) time(name string, zone *time.Location) *time.Time {
+// moment is a point in time, nil where it is not given or cannot be read.
+func (c *call) moment(name string, w when) *projection.GivenTime {
 	raw, ok := c.value(name)
 	if !ok {
 		return nil
 	}
-	var text string
-	if raw[0] != '"' || json.Unmarshal(raw, &text) != nil {
+	text, isText := rawjson.Text(raw)
+	if !isText {
 		c.problem("%s must be a text, not %s", name, describe(raw))
 		return nil
 	}
-	at, err := ParseTime(text, zone)
+	at, err := w.read(text)
 	if err != nil {
 		c.problem("%s %s: %s", name, short(raw), err)
 		return nil
 	}
 	return &at
+}
+
+// textOf is an argument that is a text, empty where it is none.
+func (c *call) textOf(name string) string {
+	raw, _ := c.value(name)
+	text, _ := rawjson.Text(raw)
+	return text
 }
 
 // describe is a value with its type, for a message.

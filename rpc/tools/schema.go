@@ -80,7 +80,7 @@ func (a *Arg) schema() *schema {
 	case aText:
 		s.Type, s.MinLength, s.MaxLength = "string", 1, a.mostBytes()
 	case aTime:
-		s.Type, s.MinLength, s.MaxLength = "string", 4, mostTimeText
+		s.Type, s.MinLength, s.MaxLength = "string", 2, projection.MostTimeText
 	case aChoice:
 		s.Type, s.Enum = "string", a.Choices
 	case aBool:
@@ -133,41 +133,47 @@ func integer(about string) *schema { return &schema{Type: "integer", Description
 func boolean(about string) *schema { return &schema{Type: "boolean", Description: about} }
 
 func saved() property {
-	return prop("saved", boolean("false: the change is in memory only, see notes"))
+	return prop("saved", boolean("false: in memory only, see notes"))
 }
 
 func notes() property {
 	return prop("notes", array(str("")))
 }
 
-func reminderProps() []property {
-	return []property{
-		prop("id", str("the reminder's id")),
-		prop("message", str("its text")),
-		prop("createdAt", str("when it was set, RFC 3339 in UTC")),
-		prop("fireAt", str("when it comes next, RFC 3339 in UTC")),
-		prop("everySeconds", nullable(number("the interval of a recurring one"))),
-		prop("cron", nullable(str("the calendar of one that has one"))),
-		prop("until", nullable(str("it does not come after this"))),
-		prop("remaining", nullable(integer("how often it still comes"))),
-	}
+// reminderSchema is one reminder, with more that is always said of it; what does not apply to it is left out.
+func reminderSchema(more ...property) *schema {
+	always := []property{prop("id", str("")), prop("message", str("its text")), prop("fireAt", str("when it comes next")), prop("weekday", str("")),
+		prop("inWords", str("how far away that is"))}
+	return object(append(always, more...)...).may(
+		prop("createdAt", str("")),
+		prop("everySeconds", number("its interval, of elapsed time")),
+		prop("repeats", str("its rule")),
+		prop("cron", str("")),
+		prop("until", str("")),
+		prop("remaining", integer("how often it still comes")))
+}
+
+// may is the schema with properties that may be there.
+func (s *schema) may(props ...property) *schema {
+	s.Properties = append(s.Properties, props...)
+	return s
 }
 
 func statusSchema(more ...property) *schema {
 	props := []property{
 		prop("status", &schema{Type: "string", Enum: []string{"active", "paused", "not set"}}),
 		prop("deliveryMode", &schema{Type: "string", Enum: []string{projection.ModeMessage, projection.ModeSilent}}),
-		prop("intervalSeconds", number("time between two heartbeats")),
-		prop("nextInSeconds", nullable(number("until the next one; null while paused"))),
-		prop("nextAt", nullable(str("when it comes, RFC 3339 in UTC"))),
-		prop("reminders", integer("how many reminders are set")),
-		prop("delivery", &schema{Type: "string", Enum: []string{"ok", "blocked"}}),
-		prop("blockedReason", nullable(str("why no wake can be sent"))),
-		prop("notTaken", nullable(str("what was not taken, why, when it is tried again"))),
-		prop("message", str("the heartbeat's text")),
-		prop("activeHours", nullable(str("it comes in these hours alone"))),
-		prop("taken", integer("how many heartbeats the host took since it was set")),
-		prop("lastTakenAt", nullable(str("when the last one was taken"))),
+		prop("intervalSeconds", number("")),
+		prop("nextInSeconds", nullable(number("null while paused"))),
+		prop("nextAt", nullable(str("RFC 3339 in UTC"))),
+		prop("reminders", integer("how many are set")),
+		prop("delivery", &schema{Type: "string", Enum: []string{"ok", "blocked", "polled", "pollable"}}),
+		prop("blockedReason", nullable(str(""))),
+		prop("notTaken", nullable(&schema{Type: "object", Description: "what the host did not take, and when it is tried again"})),
+		prop("message", str("")),
+		prop("activeHours", nullable(str(""))),
+		prop("taken", integer("how many the host took")),
+		prop("lastTakenAt", nullable(str(""))),
 	}
 	return object(append(append(props, more...), notes())...)
 }

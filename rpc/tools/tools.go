@@ -10,9 +10,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/hbollon/go-edlib"
-
 	"heartbeat-mcpl/projection"
+	"heartbeat-mcpl/projection/slip"
 )
 
 // Tool is one row of the table.
@@ -59,7 +58,7 @@ const (
 	aChoice
 	aBool
 	aLength // a number of units of time, at least 0
-	aTime   // ISO 8601
+	aTime   // as [ParseWhen] and [ParseSince] read it
 	aCount  // a whole number within Least and Most
 	aTexts  // an array of texts
 	aHours  // a number of hours, at least 0
@@ -102,7 +101,7 @@ func NearestOf(name string, names []string, n int) []string {
 	name = cut(name, mostCompared)
 	far := make(map[string]int, len(names))
 	for _, other := range names {
-		far[other] = distance(name, other)
+		far[other] = slip.Distance(name, other)
 	}
 	slices.SortFunc(near, func(a, b string) int {
 		if far[a] != far[b] {
@@ -112,9 +111,6 @@ func NearestOf(name string, names []string, n int) []string {
 	})
 	return near[:min(n, len(near))]
 }
-
-// distance is the Damerau-Levenshtein distance, in which letters that changed places may have others between them.
-func distance(a, b string) int { return edlib.DamerauLevenshteinDistance(a, b) }
 
 func (t *Tool) arg(name string) *Arg {
 	i := slices.IndexFunc(t.Args, func(a Arg) bool { return a.Name == name })
@@ -167,7 +163,7 @@ var table = sync.OnceValue(func() []*Tool {
 			Name:  "heartbeat_status",
 			Title: "Heartbeat status",
 			Description: "Shows the heartbeat, the periodic wake-up that this server sends you: whether it is active or paused, its interval, when the " +
-				"next one comes, its text, how many reminders are set, and whether wakes can be delivered at all (delivery=ok, or BLOCKED and why). " +
+				"next one comes, its text, how many reminders are set, and whether wakes can be delivered at all (delivery=ok, or BLOCKED and why); what you were not given yet and when it is tried again. " +
 				"Use it before you change the schedule, or when you wonder why nothing woke you.",
 			ReadOnly: true, Idempotent: true,
 			Output: statusSchema(),
@@ -195,28 +191,27 @@ var table = sync.OnceValue(func() []*Tool {
 			Name:  "heartbeat_trigger",
 			Title: "Send a heartbeat now",
 			Description: "Sends one heartbeat at once, also while it is paused, without moving the schedule. Use it to test that wakes arrive. Where wakes " +
-				"cannot be sent it says why and what has to be done.",
-			Output: statusSchema(prop("fired", boolean("the heartbeat was sent"))),
+				"cannot be sent it says why and what has to be done; where they can be polled it is due at once.",
+			Output: statusSchema(prop("fired", boolean("the heartbeat was sent")), prop("toBePolled", boolean("it waits for get_proactive_events"))),
 		},
 		{
 			Name:  "reminder_add",
 			Title: "Set a reminder",
-			Description: "Sets a reminder: you are woken with its message at a time, after a delay, or again and again. Say when in one way: a delay " +
-				"(inSeconds + inMinutes + inHours), or atIso, or an interval for a recurring one (everySeconds + everyMinutes + everyHours, 5 seconds or " +
-				"more), or cron for a calendar. A recurring one first comes after one interval, or at the delay or atIso that you also give. It is kept across restarts, and is " +
-				"delivered late rather than never. Examples: {\"message\": \"Check the build\", \"inMinutes\": 20}; {\"message\": \"Stand-up\", \"atIso\": " +
-				"\"2026-10-10T09:00\", \"everyHours\": 24}; " +
-				"{\"message\": \"Plan the day\", \"cron\": \"0 9 * * 1-5\"}.",
+			Description: "Sets a reminder: you are woken with its message at a time, after a delay, or again and again. Say when in one way: a delay (in), " +
+				"or atIso, or every for a recurring one, or cron for a calendar. A recurring one first comes after one interval, or at the delay or atIso that " +
+				"you also give. The reply names the weekday and the next times: check them. It is kept across restarts, and delivered late rather than never. " +
+				"Examples: {\"message\": \"Check the build\", \"in\": \"20m\"}; {\"message\": \"Stand-up\", \"atIso\": \"09:00\", \"every\": \"weekday\"}; " +
+				"{\"message\": \"Send the invoices\", \"cron\": \"0 18 L * *\"}.",
 			Args: slices.Concat(
 				[]Arg{{Name: "message", Kind: aText, Required: true, Description: "What you want to be told. You will read it without this conversation: name what it is about and what to do."}},
 				lengths("delay", "in", "Delay from now,"),
-				[]Arg{{Name: "atIso", Kind: aTime, Description: "When, in ISO 8601: 2026-10-10T08:30:00-07:00, or without an offset in your own time zone (2026-10-10T08:30). A time that is past comes at once. Not together with a delay."}},
-				lengths("every", "every", "Repeats with this interval,"),
+				[]Arg{{Name: "atIso", Kind: aTime, Description: "When: 15:00, thu 15:00 or tomorrow 08:15 (the next one to come), or ISO 8601 (2026-10-10T08:30, or with an offset). An ISO time that is past comes at once. Not together with a delay."}},
+				lengths("every", "every", "Repeats after this much elapsed time,"),
 				[]Arg{
 					{Name: "in", Kind: aSpan, Sum: "delay", Description: "The delay as one text: 90s, 10m, 1h30m, 2 days. Not together with inSeconds..."},
-					{Name: "every", Kind: aSpan, Sum: "every", Description: "The interval as one text. Not together with everySeconds..."},
-					{Name: "cron", Kind: aText, MostBytes: 200, Description: "Repeats on a calendar: minute, hour, day, month, weekday, as in 0 9 * * 1-5. Not together with a delay, atIso or an interval."},
-					{Name: "timeZone", Kind: aText, MostBytes: 60, Description: "Of cron: an IANA name such as Europe/Berlin; yours where it is left out."},
+					{Name: "every", Kind: aSpan, Sum: "every", Description: "Repeats: 30m, 2h; or by the calendar, which keeps the time of day: 1 day, 2 weeks, 1 month, 1 year, weekday (Monday to Friday). Every second Thursday: 2 weeks, with atIso thu 15:00. Not together with everySeconds..."},
+					{Name: "cron", Kind: aText, MostBytes: 200, Description: "Repeats on a calendar: minute, hour, day, month, weekday. 0 9 * * 1-5; 0 18 L * * (last day of the month); 0 10 * * 1#1 (first Monday), 5L (last Friday); @hourly, @daily, @weekly, @monthly, @yearly. With atIso or a delay: not before then. Not together with every."},
+					{Name: "timeZone", Kind: aText, MostBytes: 60, Description: "IANA name such as Asia/Tokyo: of all times here without an offset, of every and cron; yours where it is left out."},
 					{Name: "until", Kind: aTime, Description: "A recurring one ends: it does not come after this time."},
 					{Name: "count", Kind: aCount, Least: 1, Most: projection.MostCount, Description: "A recurring one ends: it comes so many times."},
 					{Name: "title", Kind: aText, MostBytes: projection.MostTitleBytes, Description: "A short heading, for hosts that show one."},
@@ -226,8 +221,8 @@ var table = sync.OnceValue(func() []*Tool {
 			),
 			Sums:      []Sum{{"delay", 0}, {"every", projection.LeastEveryMs}},
 			NeedsArgs: true,
-			Output: object(append(reminderProps(),
-				prop("inSeconds", number("seconds from now to the first firing")), saved(), notes())...),
+			Output: reminderSchema(prop("inSeconds", integer("seconds from now to the first firing")), prop("timeZone", str("of all times here")), saved(), notes()).
+				may(prop("then", array(str("its next times after that"))), prop("caution", str("what it may not mean"))),
 		},
 		{
 			Name:  "reminder_list",
@@ -237,28 +232,33 @@ var table = sync.OnceValue(func() []*Tool {
 			Args: []Arg{
 				{Name: "limit", Kind: aCount, Least: 1, Most: 10_000, Description: "How many at most; 1000 where it is left out."},
 				{Name: "after", Kind: aText, Description: "Only those behind the reminder with this id: the last one of the list before."},
+				{Name: "contains", Kind: aText, Description: "Only those whose message or title has this text in it."},
 			},
 			ReadOnly: true, Idempotent: true,
 			Output: object(
 				prop("count", integer("how many reminders are set")),
 				prop("more", integer("how many come behind those that are listed")),
-				prop("reminders", array(object(append(reminderProps(),
+				prop("reminders", array(reminderSchema(prop("inSeconds", integer("0: it is due"))).may(
 					prop("overdue", boolean("it is due and waits")),
-					prop("lastRefusal", nullable(object(prop("reason", str("why the host did not take it")), prop("at", str("when, RFC 3339 in UTC")), prop("tries", integer("that were not taken")), prop("nextTryAt", nullable(str("RFC 3339 in UTC")))))))...))),
-				prop("waiting", nullable(str("why those that are due wait"))),
+					prop("timeZone", str("of its calendar, where it is another")),
+					prop("lastRefusal", object(prop("reason", str("why the host did not take it")), prop("at", str("")), prop("tries", integer("how many in a row were not taken"))).may(prop("noAnswer", boolean("it did not answer")), prop("nextTryAt", str(""))))))),
 				notes(),
-			),
+			).may(prop("timeZone", str("of all times here")), prop("matching", integer("how many have the text in them")), prop("waiting", str("why those that are due wait"))),
 		},
 		{
 			Name:  "reminder_cancel",
 			Title: "Cancel a reminder",
-			Description: "Takes a reminder back for good, a recurring one with all its further firings. Needs the id that reminder_add answered; " +
-				"reminder_list shows all ids.",
-			Args:        []Arg{{Name: "id", Kind: aText, Required: true, Description: "The reminder's id, such as rem_k3f9x2m7q1ab."}},
+			Description: "Takes reminders back for good, a recurring one with all its further firings. Needs the id that reminder_add answered; " +
+				"reminder_list shows all ids, and with contains finds one by its text.",
+			Args: []Arg{
+				{Name: "id", Kind: aText, Description: "The reminder's id, such as rem_k3f9x2m7q1ab."},
+				{Name: "ids", Kind: aTexts, Description: "Several in place of id: all are cancelled, or none."},
+			},
 			NeedsArgs:   true,
 			Destructive: true,
-			Output: object(prop("id", str("the reminder's id")), prop("cancelled", boolean("it is gone")),
-				prop("remaining", integer("how many reminders remain")), saved(), notes()),
+			Output: object(prop("cancelled", boolean("it is gone")), prop("remaining", integer("how many reminders remain")), saved(), notes()).may(
+				prop("id", str("where one was given")), prop("message", str("what it said")),
+				prop("reminders", array(object(prop("id", str("")), prop("message", str("")))))),
 		},
 		{
 			Name:  "wake_history",
@@ -268,7 +268,7 @@ var table = sync.OnceValue(func() []*Tool {
 			Args: []Arg{
 				{Name: "limit", Kind: aCount, Least: 1, Most: 200, Description: "How many wakes at most; 20 where it is left out."},
 				{Name: "id", Kind: aText, Description: "Only the reminder with this id, also one that is gone; heartbeat: only the heartbeat; mesh: only other agents' messages."},
-				{Name: "since", Kind: aTime, Description: "Only wakes from this time on, in ISO 8601."},
+				{Name: "since", Kind: aTime, Description: "Only wakes from this time on: 8h (ago), 22:00 (the last one), yesterday 22:00, or ISO 8601."},
 			},
 			ReadOnly: true, Idempotent: true,
 			Output: object(
@@ -301,16 +301,14 @@ var table = sync.OnceValue(func() []*Tool {
 		{
 			Name:  "wait_for_wake",
 			Title: "Wait for the next wake",
-			Description: "Waits until a reminder, the heartbeat or another agent's message is due, and answers with its text; or says after maxSeconds that none came, and when the next is due. " +
-				"Call it when you have nothing else to do and this host cannot be woken otherwise; call it again to go on waiting.",
+			Description: "Waits until a reminder, the heartbeat or another agent's message is due, and answers with its text; after maxSeconds it says that none came, and when the next is due. " +
+				"For hosts that cannot wake you: call it when you have nothing else to do, and again to go on waiting.",
 			Args: []Arg{
 				{Name: "maxSeconds", Kind: aCount, Least: 1, Most: 3600, Description: "How long to wait at most; 50 where it is left out, 240 where the host follows progress."},
 				{Name: "kinds", Kind: aTexts, Choices: []string{"heartbeat", "reminder", "message"}, Description: "Only these: heartbeat, reminder, message."},
 			},
-			Output: object(prop("now", str("")), prop("wakes", array(&schema{Type: "object", Properties: []property{
-				prop("eventId", str("")), prop("kind", &schema{Type: "string", Enum: []string{"heartbeat", "reminder", "message"}}), prop("text", str("as you would have been woken with it")),
-				prop("reminderId", str("")), prop("messageId", str("")), prop("due", str("")),
-			}, Required: []string{"eventId", "kind", "text"}}))),
+			Output: object(prop("now", str("")), prop("wakes", array(object(prop("eventId", str("")), prop("kind", &schema{Type: "string", Enum: []string{"heartbeat", "reminder", "message"}}), prop("text", str("as it wakes you"))).may(
+				prop("reminderId", str("")), prop("messageId", str("")), prop("due", str(""))))), notes()).may(prop("nextInSeconds", integer("until the next wake is due"))),
 		},
 		{
 			Name:  "get_proactive_events",
@@ -379,11 +377,13 @@ var table = sync.OnceValue(func() []*Tool {
 		{
 			Name:        "agents_list",
 			Title:       "Who is here",
-			Description: "Lists the agents on the mesh: role, repository, abilities, what each is doing and for how long, when it was last heard of.",
+			Description: "Lists the agents on the mesh: role, repository, abilities, what each is doing and for how long, when it was last heard of, and whether its server has ended.",
 			Mesh:        true, ReadOnly: true, Idempotent: true,
 			Output: object(prop("count", integer("")), prop("agents", array(object(
 				prop("agent_id", str("")), prop("role", str("")), prop("repo", str("")), prop("caps", array(str(""))), prop("status", str("")),
-				prop("statusAgeSeconds", integer("")), prop("checkedInAt", str("")), prop("lastSeen", str("")), prop("staleAt", str(""))))), notes()),
+				prop("statusAgeSeconds", integer("")), prop("checkedInAt", str("")), prop("lastSeen", str("")), prop("staleAt", str("")),
+				prop("serverEnded", boolean("nobody serves it now: a message waits until its server starts again")),
+				prop("serverEndedAt", nullable(str("when, where it is known")))))), notes()),
 		},
 		{
 			Name:        "agent_send",

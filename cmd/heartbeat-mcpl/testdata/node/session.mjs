@@ -28,7 +28,7 @@ const seen = {
   history: (await call("wake_history")).structuredContent.count,
   context: (await call("get_context")).structuredContent.reminders,
   feeds: (await call("poll_feeds")).content[0].text,
-  triggerRefused: (await call("heartbeat_trigger")).isError,
+  triggered: (await call("heartbeat_trigger")).structuredContent.toBePolled,
   cancelled: (await call("reminder_cancel", { id: added.structuredContent.id })).structuredContent.cancelled,
   resources: (await client.listResources()).resources.map((r) => r.uri),
   config: JSON.parse((await client.readResource({ uri: "heartbeat://config" })).contents[0].text).intervalSeconds,
