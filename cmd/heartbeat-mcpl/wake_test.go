@@ -39,9 +39,9 @@ func TestRepliesHaveTheirFormats(t *testing.T) {
 		`Updated\. Heartbeat PAUSED \| mode=message \| interval=90s \(0\.03h\) \| reminders=0 \| delivery=ok \| message=.*`)
 	matches(t, s.call("reminder_list", nil), `No reminders set\.`)
 	matches(t, s.call("reminder_add", map[string]any{"message": "tea", "inMinutes": 10}),
-		`Reminder rem_\w+ set: next `+localTime+` \(~600s\) \| one-shot \| "tea"\nThat is \w+dayAt, 10 minutes from now\.`)
+		`Reminder rem_\w+ set: next `+localTime+` \(~600s\) \| one-shot \| "tea"\nThat is \w+day, 10 minutes from now\.`)
 	matches(t, s.call("reminder_add", map[string]any{"message": "stretch", "everyMinutes": 1, "everySeconds": 0.5}),
-		`Reminder rem_\w+ set: next `+localTime+` \(~60s\) \| repeats every 60\.5s \| "stretch"\nThat is \w+dayAt, 1 minute from now\. Then `+dayAt+`, `+dayAt+`, `+dayAt+`\.`)
+		`Reminder rem_\w+ set: next `+localTime+` \(~60s\) \| repeats every 60\.5s \| "stretch"\nThat is \w+day, 1 minute from now\. Then `+dayAt+`, `+dayAt+`, `+dayAt+`\.`)
 	list := s.call("reminder_list", nil)
 	matches(t, list, `2 reminder\(s\):\nrem_\w+ \| next `+localTime+` \(~\d+s\) \| repeats every 60\.5s \| "stretch" \| `+away+`\nrem_\w+ \| next `+localTime+` \(~\d+s\) \| one-shot \| "tea" \| `+away)
 	id := reminderID(t, list)
