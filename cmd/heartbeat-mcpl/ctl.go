@@ -421,8 +421,11 @@ func (c *ctl) alone(tool string, raw json.RawMessage) (tools.Reply, error) {
 		return r, err
 	}
 	e, err := engine.Open(o)
-	if err != nil {
+	switch {
+	case errors.Is(err, journal.ErrHeld):
 		return tools.Reply{}, err
+	case err != nil:
+		return tools.Reply{}, fmt.Errorf("nothing was kept: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()

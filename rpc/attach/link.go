@@ -85,6 +85,7 @@ type Link struct {
 // ask is something that was asked of the engine. It is answered once, by whoever holds the journal then.
 type ask struct {
 	at   time.Time
+	of   way    // that was asked last
 	wait string // the id by which a waiting call is called off
 	send func(w way) bool
 	fail func(why string)
@@ -197,18 +198,27 @@ func underWay(offers []outcome) []engine.Offer {
 	return all
 }
 
-// take has this link's session registered, and asks again what was not answered.
+// take has this link's session registered, and asks what was asked and not answered, in its order: only then is the way open for more.
 func (l *Link) take(register func(engine.Peer, []outcome) way) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.peer.Running = slices.Sorted(maps.Keys(l.running))
 	w := register(l.peer, l.outcomes())
-	if w == nil {
-		return
-	}
-	l.way, l.why = w, ""
-	for _, a := range l.asked {
-		a.send(w)
+	l.mu.Unlock()
+	for w != nil {
+		l.mu.Lock()
+		var next *ask
+		if i := slices.IndexFunc(l.asked, func(a *ask) bool { return a.of != w }); i >= 0 {
+			next = l.asked[i]
+			next.of = w
+		} else {
+			l.way, l.why = w, ""
+		}
+		l.mu.Unlock()
+		if next == nil {
+			l.watch()
+			return
+		}
+		next.send(w)
 	}
 }
 
@@ -286,15 +296,24 @@ func (l *Link) askWaiting(wait string, send func(w way, answered func() bool) bo
 		fail(why)
 		return true
 	}
-	a := &ask{at: time.Now(), wait: wait, fail: fail}
+	a := &ask{at: time.Now(), of: l.way, wait: wait, fail: fail}
 	a.send = func(w way) bool { return send(w, func() bool { return l.answered(a) }) }
 	l.asked = append(l.asked, a)
-	w := l.way
 	l.mu.Unlock()
-	if w != nil {
-		a.send(w) // false: the way has just ended, and the next one is asked
+	if a.of != nil {
+		a.send(a.of) // false: the way has just ended, and the next one is asked
+		l.watch()
 	}
 	return true
+}
+
+// tell tells the engine something that has no answer, in its order among what is asked.
+func (l *Link) tell(f func(w way)) {
+	l.ask(func(w way, answered func() bool) bool {
+		answered()
+		f(w)
+		return true
+	}, func(string) {})
 }
 
 // answered takes a question off the list; false: it was answered before.
@@ -322,6 +341,16 @@ func (l *Link) silent(holder int, since time.Duration) {
 	l.mu.Unlock()
 	for _, a := range old {
 		a.fail(fmt.Sprintf("The process that holds the journal (%d) does not answer: it may be stopped, or the machine too busy. What was asked may still be done once it goes on; look before you ask again. It all works again as soon as that process goes on or ends.", holder))
+	}
+}
+
+// watch has the holder pinged while something was asked and not answered, if it is another process.
+func (l *Link) watch() {
+	l.mu.Lock()
+	r, remote := l.way.(*remote)
+	l.mu.Unlock()
+	if remote && l.waits() {
+		r.watch()
 	}
 }
 
@@ -378,11 +407,8 @@ func (l *Link) Initialized(c engine.Client) {
 	}
 	c.Session = l.peer.Name
 	clear(l.running)
-	w := l.way
 	l.mu.Unlock()
-	if w != nil {
-		w.Initialized(c)
-	}
+	l.tell(func(w way) { w.Initialized(c) })
 }
 
 // UpdatePolicy takes a featureSets/update request.
@@ -411,15 +437,12 @@ func (l *Link) UpdatePolicy(params json.RawMessage, answer func(mcpl.Receipt, er
 // NoticePolicy takes a featureSets/update notification.
 func (l *Link) NoticePolicy(params json.RawMessage) {
 	params = slices.Clone(params)
-	l.ask(func(w way, answered func() bool) bool {
+	l.tell(func(w way) {
+		l.mu.Lock()
+		l.peer.Policy = append(l.peer.Policy, engine.PolicyUpdate{Params: params})
+		l.mu.Unlock()
 		w.NoticePolicy(params)
-		if answered() {
-			l.mu.Lock()
-			l.peer.Policy = append(l.peer.Policy, engine.PolicyUpdate{Params: params})
-			l.mu.Unlock()
-		}
-		return true
-	}, func(string) {})
+	})
 }
 
 // Lifecycle takes an inference/lifecycle notification, and remembers which turns run.
@@ -431,11 +454,9 @@ func (l *Link) Lifecycle(params json.RawMessage) {
 			l.running[turn.InferenceID] = true
 		}
 	}
-	w := l.way
 	l.mu.Unlock()
-	if w != nil {
-		w.Lifecycle(params)
-	}
+	params = slices.Clone(params)
+	l.tell(func(w way) { w.Lifecycle(params) })
 }
 
 // offer hands a wake of a holder elsewhere to this session's host.
@@ -463,9 +484,6 @@ func (l *Link) Outcome(o engine.Offer, a wire.Answer) {
 	}
 	l.mu.Lock()
 	l.offers[o.Seq] = &offered{outcome{o, answerOf(a)}, time.Now()}
-	w := l.way
 	l.mu.Unlock()
-	if w != nil {
-		w.Outcome(o, a)
-	}
+	l.tell(func(w way) { w.Outcome(o, a) })
 }

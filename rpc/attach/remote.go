@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +35,8 @@ type remote struct {
 	conn   *wire.Conn
 	ended  chan struct{} // closed when the connection has ended
 	closer func()
+
+	watching atomic.Bool // a ping is about to be sent, or out
 }
 
 // dial connects to the holder of a journal. An error wraps [ErrNoServer] where nobody listens.
@@ -88,34 +91,43 @@ func (l *Link) attach(ctx context.Context) (*remote, error) {
 	return r, nil
 }
 
-// wait waits until the connection has ended, or ctx is done. While something was asked and not answered, it pings the holder: one that
-// is stopped keeps its connections.
+// wait waits until the connection has ended, or ctx is done.
 func (r *remote) wait(ctx context.Context) {
 	defer r.closer()
-	pings := time.NewTicker(pingEvery)
-	defer pings.Stop()
-	answered := make(chan bool, 1)
-	asking := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-r.ended:
-			return
-		case ok := <-answered:
-			asking = false
-			if !ok {
-				r.link.silent(r.holder.PID, pingLimit)
-			}
-		case <-pings.C:
-			if !asking && r.link.waits() {
-				asking = r.conn.Call(methodPing, struct{}{}, pingLimit, func(a wire.Answer) {
-					if !a.Late {
-						answered <- !a.NoAnswer
-					}
-				}) == nil
-			}
+	select {
+	case <-ctx.Done():
+	case <-r.ended:
+	}
+}
+
+// watch pings the holder as long as something was asked and not answered: one that is stopped keeps its connections.
+func (r *remote) watch() {
+	if r.watching.CompareAndSwap(false, true) {
+		time.AfterFunc(pingEvery, r.ping)
+	}
+}
+
+func (r *remote) ping() {
+	again := func() {
+		r.watching.Store(false)
+		r.link.watch()
+	}
+	if !r.link.waits() {
+		again()
+		return
+	}
+	err := r.conn.Call(methodPing, struct{}{}, pingLimit, func(a wire.Answer) {
+		switch {
+		case a.Late:
+		case a.NoAnswer:
+			r.link.silent(r.holder.PID, pingLimit)
+			fallthrough
+		default:
+			again()
 		}
+	})
+	if err != nil {
+		r.watching.Store(false) // the connection is at its end
 	}
 }
 
