@@ -34,13 +34,14 @@ type Options struct {
 	Mesh    func() (agents.Mesh, error) // opens the mesh for one more agent; nil: its tools are neither listed nor served
 	Pane    agents.Prompter             // nil: there are no panes
 	Home    string                      // tells this server from others in the mesh
+	Channel bool                        // wakes may go out as messages of a Claude Code channel
 }
 
 // Serve talks to the host on in and out until in ends, ctx is done or the host is gone; then everything is brought to
 // disk. An error says what could not be.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	link := newLink(o)
-	s := session.New(in, out, session.Options{Engine: link, Version: o.Version, Log: o.Log, Proactive: o.Engine.Proactive, Mesh: o.Mesh != nil})
+	s := session.New(in, out, session.Options{Engine: link, Version: o.Version, Log: o.Log, Proactive: o.Engine.Proactive, Mesh: o.Mesh != nil, Channel: o.Channel})
 	link.Serve(s)
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()

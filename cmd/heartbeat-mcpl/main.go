@@ -51,7 +51,7 @@ func serves(args []string) bool {
 		switch name := strings.TrimPrefix(args[i], "--"); {
 		case name == "stdio", name == "stdio=true":
 			return true
-		case slices.ContainsFunc(settingsTable, func(row setting) bool { return row.flag == name }):
+		case slices.ContainsFunc(settingsTable, func(row setting) bool { return row.flag == name && row.bare == "" }):
 			i++ // its value
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -38,7 +39,9 @@ func serve(ctx context.Context, heeded <-chan struct{}, s settings) error {
 func (s *settings) serving(log *slog.Logger) (rpc.Options, error) {
 	zone := s.zone(log)
 	mesh, err := s.mesher(log)
+	command, wrong := s.wakeProgram()
 	return rpc.Options{
+		Channel: s.channel == "on",
 		Version: version(),
 		Log:     log,
 		Mesh:    mesh,
@@ -48,6 +51,8 @@ func (s *settings) serving(log *slog.Logger) (rpc.Options, error) {
 			Zone:      zone,
 			Log:       log,
 			Proactive: s.proactive,
+			Command:   command,
+			Retry:     lengthOf(s.wakeRetry),
 			Store: recovery.Options{
 				Files:   s.files(),
 				Version: version(),
@@ -56,7 +61,7 @@ func (s *settings) serving(log *slog.Logger) (rpc.Options, error) {
 				Keep:    s.keeping(log),
 			},
 		},
-	}, err
+	}, errors.Join(err, wrong)
 }
 
 // after hands on what is read once a channel is closed.
