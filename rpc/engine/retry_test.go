@@ -434,7 +434,7 @@ func TestDroppedHeartbeatsAreSaidToTheNextOne(t *testing.T) {
 		r.none()
 		r.pass(time.Hour)
 		p := r.one()
-		if !strings.Contains(said(p), "· recurring instruction, every 3600s · 3 heartbeats since 2000-01-01T01:00:00+00:00 [UTC] did not reach you: capability not granted: pushEvents] Look at the builds") {
+		if !strings.Contains(said(p), "· recurring instruction, every 1h · 3 heartbeats since 2000-01-01T01:00:00+00:00 [UTC] did not reach you: capability not granted: pushEvents] Look at the builds") {
 			t.Errorf("%s", said(p))
 		}
 		p.accept()

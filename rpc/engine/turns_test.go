@@ -150,7 +150,7 @@ func TestTheCommandSetsPausesResumesAndClears(t *testing.T) {
 		r.pass(10 * time.Minute)
 		p := r.one()
 		text := p.params.Payload.Content[0].Text
-		if !strings.Contains(text, "recurring instruction, every 600s] Check the build") || !strings.Contains(text, "do not invent work") {
+		if !strings.Contains(text, "recurring instruction, every 10m] Check the build") || !strings.Contains(text, "do not invent work") {
 			t.Errorf("what is pushed: %s", text)
 		}
 		p.accept()
