@@ -217,7 +217,7 @@ func TestStoppedHolderIsSaid(t *testing.T) {
 	h := newHome(t)
 	first, second := h.open(), h.open()
 	second.call("heartbeat_status", nil)
-	first.ok(first.Signal(syscall.SIGSTOP))
+	stop(t, first)
 	contains(t, second.fail("heartbeat_status", nil), fmt.Sprintf("(%d) does not answer", first.PID()))
 	first.ok(first.Signal(syscall.SIGCONT))
 	for ctx := second.patience(); second.result("heartbeat_status", nil).IsError; {
@@ -227,6 +227,22 @@ func TestStoppedHolderIsSaid(t *testing.T) {
 	}
 	second.end()
 	first.end()
+}
+
+// stop stops a server, and returns once it stands still: the signal takes a moment.
+func stop(t *testing.T, s *session) {
+	t.Helper()
+	s.ok(s.Signal(syscall.SIGSTOP))
+	stat := fmt.Sprintf("/proc/%d/stat", s.PID())
+	if _, err := os.Stat(stat); err != nil {
+		t.Skip("nothing tells whether a process stands still: ", err)
+	}
+	for ctx := s.patience(); ctx.Err() == nil; {
+		if data, err := os.ReadFile(stat); err == nil && strings.Contains(string(data), ") T ") {
+			return
+		}
+	}
+	t.Fatal("it does not stop")
 }
 
 // TestBadProgramOnTheSocketIsCutOff and harms nobody.
