@@ -121,6 +121,54 @@ func (e Event) Reminder() string {
 // old one.
 type Body interface{ Kind() Kind }
 
+// Origin says which session an event came from, and by which call (SPEC 13.2, 13.3).
+type Origin struct {
+	Session string `msgpack:"se,omitempty" json:"session,omitempty"` // name; empty: from none, or in an older version
+	Call    string `msgpack:"ck,omitempty" json:"-"`                 // key of a call that may be made again
+}
+
+// Attribute says in a body which session's call it came from; a kind that does not tell stays as it is.
+func Attribute(b Body, session, call string) {
+	o := Origin{session, call}
+	switch b := b.(type) {
+	case *Configure:
+		b.Origin = o
+	case *Add:
+		b.Origin = o
+	case *Cancel:
+		b.Origin = o
+	case *Fire:
+		b.Origin = o
+	case *Ask:
+		b.Origin = o
+	case *Ack:
+		b.Origin = o
+	case *CheckIn:
+		b.Origin = o
+	}
+}
+
+// OriginOf is what a body says of where it came from.
+func OriginOf(b Body) Origin {
+	switch b := b.(type) {
+	case *Configure:
+		return b.Origin
+	case *Add:
+		return b.Origin
+	case *Cancel:
+		return b.Origin
+	case *Fire:
+		return b.Origin
+	case *Ask:
+		return b.Origin
+	case *Ack:
+		return b.Origin
+	case *CheckIn:
+		return b.Origin
+	}
+	return Origin{}
+}
+
 // Begin opens a journal. It is the first record, and its CRC is not seeded, so that the identity can be read from it.
 type Begin struct {
 	ID       string `msgpack:"id" json:"id"`                           // 16 random bytes in lower-case hex
@@ -145,18 +193,22 @@ type Configure struct {
 	Reanchor   bool            `msgpack:"ra,omitempty" json:"reanchor,omitempty"`    // the heartbeat's phase starts anew at the event's time (SPEC 5.2)
 	Extra      json.RawMessage `msgpack:"xt,omitempty" json:"extra,omitempty"`       // JSON object: members of the config view that are not ours
 	ClearExtra bool            `msgpack:"xc,omitempty" json:"clearExtra,omitempty"`  // such members were removed from the view
+	Origin
+	Conversation string `msgpack:"cv,omitempty" json:"conversation,omitempty"` // of the host, that asked for it (SPEC 14.5)
 }
 
 // Add sets a reminder. One whose ID is there already is replaced (an edit of the file) and keeps its place.
 type Add struct {
-	By        Source `msgpack:"by" json:"by"`
-	ID        string `msgpack:"id" json:"id"`
-	Message   string `msgpack:"ms" json:"message"`
-	CreatedAt int64  `msgpack:"ca" json:"createdAt"`
-	FireAt    int64  `msgpack:"fa" json:"fireAt"`
-	EveryMs   int64  `msgpack:"ev,omitempty" json:"everyMs,omitempty"` // 0: one-shot
-	Fixed     bool   `msgpack:"fx,omitempty" json:"fixed,omitempty"`   // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
+	By           Source `msgpack:"by" json:"by"`
+	ID           string `msgpack:"id" json:"id"`
+	Message      string `msgpack:"ms" json:"message"`
+	CreatedAt    int64  `msgpack:"ca" json:"createdAt"`
+	FireAt       int64  `msgpack:"fa" json:"fireAt"`
+	EveryMs      int64  `msgpack:"ev,omitempty" json:"everyMs,omitempty"`      // 0: one-shot
+	Fixed        bool   `msgpack:"fx,omitempty" json:"fixed,omitempty"`        // FireAt is a point on the clock, not an elapsed length (SPEC 6.8)
+	Conversation string `msgpack:"cv,omitempty" json:"conversation,omitempty"` // of the host, that asked for it (SPEC 14.5)
 	Details
+	Origin
 }
 
 // Details are what few reminders have beside a text and a time.
@@ -183,6 +235,7 @@ func (d *Details) Equal(o *Details) bool {
 type Cancel struct {
 	By Source `msgpack:"by" json:"by"`
 	ID string `msgpack:"id" json:"id"`
+	Origin
 }
 
 // Fire says that a wake is about to be pushed. An empty ID is the heartbeat.
@@ -196,6 +249,8 @@ type Fire struct {
 	Fallback bool   `msgpack:"fb,omitempty" json:"fallback,omitempty"` // the same heartbeat again, at once: a silent one that was refused, with its text (SPEC 7.2)
 	Retry    bool   `msgpack:"rt,omitempty" json:"retry,omitempty"`    // with Fallback: later, because the host did not take it (SPEC 6.5a)
 	Again    bool   `msgpack:"ag,omitempty" json:"again,omitempty"`    // EventID was sent before, without an answer (SPEC 6.6)
+	To       string `msgpack:"to,omitempty" json:"to,omitempty"`       // the session whom it is offered to
+	Origin
 }
 
 // Ack says that the host took a wake: that it took the push of it, or, By the tool, that it acknowledged what it had
@@ -207,9 +262,12 @@ type Ack struct {
 	ID          string `msgpack:"id,omitempty" json:"id,omitempty"`
 	EventID     string `msgpack:"ei" json:"eventId"`
 	InferenceID string `msgpack:"in,omitempty" json:"inferenceId,omitempty"`
-	Late        bool   `msgpack:"lt,omitempty" json:"late,omitempty"`      // answered after the limit
-	Duplicate   bool   `msgpack:"dp,omitempty" json:"duplicate,omitempty"` // refused as a duplicate of one that was taken before
-	Next        int64  `msgpack:"nx,omitempty" json:"next,omitempty"`      // a recurring reminder's next slot
+	Late        bool   `msgpack:"lt,omitempty" json:"late,omitempty"`        // answered after the limit
+	Duplicate   bool   `msgpack:"dp,omitempty" json:"duplicate,omitempty"`   // refused as a duplicate of one that was taken before
+	Unconfirmed bool   `msgpack:"uc,omitempty" json:"unconfirmed,omitempty"` // it was written, and nothing says that it was read (SPEC 14.3)
+	Next        int64  `msgpack:"nx,omitempty" json:"next,omitempty"`        // a recurring reminder's next slot
+	To          string `msgpack:"to,omitempty" json:"to,omitempty"`          // the session who took it
+	Origin
 }
 
 // Refuse says that the host did not take a wake.
@@ -220,6 +278,7 @@ type Refuse struct {
 	Code     int64  `msgpack:"co,omitempty" json:"code,omitempty"` // JSON-RPC error code; 0 for accepted: false
 	Reason   string `msgpack:"rs" json:"reason"`
 	NoAnswer bool   `msgpack:"na,omitempty" json:"noAnswer,omitempty"` // nobody knows whether it arrived: the same EventID goes out again
+	To       string `msgpack:"to,omitempty" json:"to,omitempty"`       // the session who did not
 }
 
 // Drop says that a heartbeat fell due while wakes were blocked (SPEC 6.4).
@@ -244,7 +303,8 @@ type Stop struct {
 // Policy says what the host allows now.
 type Policy struct {
 	Allowed bool   `msgpack:"ok" json:"allowed"`
-	Reason  string `msgpack:"rs,omitempty" json:"reason,omitempty"` // why wakes are blocked
+	Reason  string `msgpack:"rs,omitempty" json:"reason,omitempty"`  // why wakes are blocked
+	Session string `msgpack:"se,omitempty" json:"session,omitempty"` // whose host says so
 }
 
 // Import says that a view was read into the journal; the events that follow from it stand behind it.
@@ -287,6 +347,7 @@ type Clock struct {
 type CheckIn struct {
 	Agent string `msgpack:"ag" json:"agent"`
 	Pane  string `msgpack:"pn,omitempty" json:"herdrPane,omitempty"`
+	Origin
 }
 
 // Present announces an agent to the mesh, or renews it.
@@ -320,11 +381,13 @@ type Tell struct {
 	EventID   string `msgpack:"ei" json:"eventId"`
 	WrittenAt int64  `msgpack:"wr" json:"writtenAt"`                 // by its sender's clock
 	Again     bool   `msgpack:"ag,omitempty" json:"again,omitempty"` // EventID was sent before, without an answer (SPEC 6.6)
+	To        string `msgpack:"to,omitempty" json:"to,omitempty"`    // the session whom it is offered to
 }
 
 // Ask says that somebody asked for a heartbeat where nothing is pushed.
 type Ask struct {
 	By Source `msgpack:"by" json:"by"`
+	Origin
 }
 
 // Told says that the host took a message: it is not pushed again, nor offered to be polled. Times are Unix milliseconds.
@@ -337,6 +400,7 @@ type Told struct {
 	PushedAt    int64  `msgpack:"pu,omitempty" json:"pushedAt,omitempty"`  // 0: it was polled
 	Late        bool   `msgpack:"lt,omitempty" json:"late,omitempty"`      // as in [Ack]
 	Duplicate   bool   `msgpack:"dp,omitempty" json:"duplicate,omitempty"` // as in [Ack]
+	To          string `msgpack:"to,omitempty" json:"to,omitempty"`        // the session who took it
 }
 
 // Read says that an agent acknowledged messages: in a mesh's journal, and in the agent's own, where that knows of their wakes.

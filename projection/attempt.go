@@ -41,8 +41,9 @@ type Attempt struct {
 	Before   Outcome `msgpack:"b,omitempty"`
 	BeforeAt int64   `msgpack:"t,omitempty"`
 
-	Count  int `msgpack:"n,omitempty"` // see [Attempt.Tries]
-	Waited int `msgpack:"p,omitempty"` // pauses in a row that passed before a try: one that came sooner, for another reason, makes the next pause no longer
+	Count  int    `msgpack:"n,omitempty"`  // see [Attempt.Tries]
+	To     string `msgpack:"to,omitempty"` // the delivery that it was handed to, as the journal calls it; empty: of an older version
+	Waited int    `msgpack:"p,omitempty"`  // pauses in a row that passed before a try: one that came sooner, for another reason, makes the next pause no longer
 }
 
 // Tries is how many pushes in a row were not taken, under whatever event ids.
@@ -100,7 +101,7 @@ func (a *Attempt) same(o *Attempt) bool {
 	}
 	x, y := *a, *o
 	for _, one := range []*Attempt{&x, &y} {
-		one.Count, one.Waited = 0, 0
+		one.Count, one.Waited, one.To = 0, 0, ""
 		if one.Outcome == Pending {
 			one.Before, one.BeforeAt, one.Reason = 0, 0, ""
 		}
@@ -109,8 +110,8 @@ func (a *Attempt) same(o *Attempt) bool {
 }
 
 // next is the push that follows a, the first one where that is nil.
-func (a *Attempt) next(eventID string, now int64) *Attempt {
-	next := &Attempt{EventID: eventID, At: now, Sent: 1, Outcome: Pending, Count: a.Tries()}
+func (a *Attempt) next(eventID, to string, now int64) *Attempt {
+	next := &Attempt{EventID: eventID, To: to, At: now, Sent: 1, Outcome: Pending, Count: a.Tries()}
 	switch {
 	case a == nil:
 		return next

@@ -183,9 +183,14 @@ func (s *State) ReminderEdits(by journal.Source, base *State, file FileReminders
 		if shows(base, r) || shows(s, r) {
 			continue
 		}
-		edits = append(edits, &journal.Add{
+		add := &journal.Add{
 			By: by, ID: r.ID, Message: r.Message, CreatedAt: r.CreatedAt, FireAt: r.FireAt, EveryMs: r.EveryMs, Fixed: r.Fixed, Details: movedRule(base, r),
-		})
+		}
+		if old, open := s.Reminder(r.ID); open { // who asked for it does not change, and is in no view
+			add.Session, add.Conversation = old.Session, old.Conversation
+		}
+		edits = append(edits, add)
+
 	}
 	if len(file.Problems) > 0 {
 		return edits

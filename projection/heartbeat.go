@@ -98,7 +98,7 @@ func (s *State) beatFired(b *journal.Fire, e journal.Event) {
 	if again {
 		last = &s.Beat.Attempt
 	}
-	next := last.next(b.EventID, e.Time)
+	next := last.next(b.EventID, b.To, e.Time)
 	if again && !b.Retry { // that the host takes no silent one is no failure of this one
 		next.Count = max(0, next.Count-1)
 	}

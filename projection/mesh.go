@@ -116,6 +116,11 @@ func (m *Mesh) forget(now int64) {
 	}
 }
 
+// Waits says whether a message waits for an agent.
+func (m *Mesh) Waits(agent, message string) bool {
+	return slices.ContainsFunc(m.inbox[agent], func(l Letter) bool { return l.ID == message })
+}
+
 // Agent is the agent of that name if it is here.
 func (m *Mesh) Agent(id string, now int64) (Agent, bool) {
 	a := m.agents[id]

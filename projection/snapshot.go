@@ -39,8 +39,11 @@ type snapshotHead struct {
 	Cleared     bool            `msgpack:"cl,omitempty"`
 	Active      string          `msgpack:"ah,omitempty"`
 	Beats       *Beats          `msgpack:"be,omitempty"`
-	Agent       string          `msgpack:"ag,omitempty"`
+	Agent       string          `msgpack:"ag,omitempty"` // of an older version, which knew one
 	Pane        string          `msgpack:"pn,omitempty"`
+	BeatAsker   *Asker          `msgpack:"ba,omitempty"`
+	Agents      []Participant   `msgpack:"ps,omitempty"`
+	Calls       []Done          `msgpack:"cs,omitempty"`
 	ToldOnce    map[string]bool `msgpack:"to,omitempty"` // of an older version, which did not say when
 	Acked       ordered[int64]  `msgpack:"ak,omitempty"`
 
@@ -62,24 +65,26 @@ type snapshotData struct {
 type snapshotReminder struct {
 	Reminder
 	journal.Details
+	Asker
 }
 
 // kept is the reminder as a state holds it.
 func (r *snapshotReminder) kept() *Reminder {
 	kept := r.Reminder
 	kept.SetDetails(r.Details)
+	kept.Asker = r.Asker
 	return &kept
 }
 
 // EncodeMsgpack implements [msgpack.CustomEncoder].
 func (r *snapshotReminder) EncodeMsgpack(enc *msgpack.Encoder) error {
-	const fields = 19
+	const fields = 21
 	d := &r.Details
 	return errors.Join(enc.EncodeArrayLen(fields), enc.EncodeString(r.ID), enc.EncodeString(r.Message), enc.EncodeInt(r.CreatedAt),
 		enc.EncodeInt(r.FireAt), enc.EncodeInt(r.EveryMs), enc.EncodeBool(r.Fixed), enc.EncodeUint(r.Seq), enc.EncodeUint(r.Since),
 		enc.Encode(r.Attempt), enc.EncodeString(d.Title), enc.EncodeString(d.Severity), enc.EncodeString(d.URL),
 		enc.EncodeString(d.Cron), enc.EncodeString(d.Zone), enc.EncodeInt(d.Until), enc.EncodeInt(int64(d.Left)), enc.EncodeBytes(d.Extra),
-		enc.EncodeString(d.Repeats), enc.EncodeString(d.From))
+		enc.EncodeString(d.Repeats), enc.EncodeString(d.From), enc.EncodeString(r.Session), enc.EncodeString(r.Conversation))
 }
 
 // DecodeMsgpack implements [msgpack.CustomDecoder].
@@ -143,6 +148,10 @@ func (r *snapshotReminder) decodeField(dec *msgpack.Decoder, i int) (err error) 
 		d.Repeats, err = dec.DecodeString()
 	case 18:
 		d.From, err = dec.DecodeString()
+	case 19:
+		r.Session, err = dec.DecodeString()
+	case 20:
+		r.Conversation, err = dec.DecodeString()
 	default:
 		err = dec.Skip()
 	}
@@ -157,7 +166,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 	parts := []snapshotData{{Head: &snapshotHead{
 		Version: 1, IntervalMs: s.Config.IntervalMs, Paused: s.Config.Paused, Mode: s.Config.Mode,
 		Message: s.Config.Message, Extra: s.Config.Extra, AnchorMs: s.AnchorMs, AnchorIndex: s.AnchorIndex, Acked: s.acked,
-		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, Agent: s.Agent, Pane: s.Pane, Told: s.told, Tried: s.tried,
+		Standing: s.Config.Standing, Cleared: s.Config.Cleared, Active: s.Config.Active, Beats: &s.Beats, BeatAsker: given(s.BeatAsker), Agents: s.Agents, Calls: s.calls, Told: s.told, Tried: s.tried,
 		Beat: s.Beat, Missed: given(s.Missed), Asked: given(s.Asked),
 	}}}
 	var weight int64
@@ -171,7 +180,7 @@ func (s *State) Snapshot() ([]journal.Body, error) {
 		if need := d.Needs(); need > journal.FirstMajor {
 			needs = need
 		}
-		last.Reminders = append(last.Reminders, snapshotReminder{*r, d})
+		last.Reminders = append(last.Reminders, snapshotReminder{*r, d, r.Asker})
 		weight += r.weight()
 	}
 	bodies := make([]journal.Body, len(parts))
@@ -211,7 +220,11 @@ func (s *State) takeHead(h *snapshotHead) {
 		IntervalMs: h.IntervalMs, Paused: h.Paused, Mode: h.Mode, Message: h.Message, Extra: h.Extra,
 		Standing: h.Standing, Cleared: h.Cleared, Active: h.Active,
 	}
-	s.AnchorMs, s.AnchorIndex, s.Agent, s.Pane = h.AnchorMs, h.AnchorIndex, h.Agent, h.Pane
+	s.AnchorMs, s.AnchorIndex, s.Agents, s.calls = h.AnchorMs, h.AnchorIndex, h.Agents, h.Calls
+	if h.Agent != "" {
+		s.Agents = []Participant{{Agent: h.Agent, Pane: h.Pane}}
+	}
+	override(&s.BeatAsker, h.BeatAsker)
 	if h.Beats != nil {
 		s.Beats = *h.Beats
 	}

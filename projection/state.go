@@ -9,6 +9,7 @@ package projection
 import (
 	"iter"
 	"maps"
+	"slices"
 	"sort"
 
 	"github.com/tidwall/btree"
@@ -45,15 +46,16 @@ func DefaultConfig() Config {
 
 // Reminder is one promise that is still open. Times are Unix milliseconds.
 type Reminder struct {
-	ID        string   `msgpack:"id"`
-	Message   string   `msgpack:"ms"`
-	CreatedAt int64    `msgpack:"ca"`
-	FireAt    int64    `msgpack:"fa"`
-	EveryMs   int64    `msgpack:"ev,omitempty"` // 0: one-shot
-	Fixed     bool     `msgpack:"fx,omitempty"` // FireAt is a point on the clock (see journal.Add)
-	Seq       uint64   `msgpack:"sq"`           // index of the event that added it: the order in the view
-	Since     uint64   `msgpack:"oc,omitempty"` // index of the event that began the current occurrence
-	Attempt   *Attempt `msgpack:"at,omitempty"`
+	ID        string        `msgpack:"id"`
+	Message   string        `msgpack:"ms"`
+	CreatedAt int64         `msgpack:"ca"`
+	FireAt    int64         `msgpack:"fa"`
+	EveryMs   int64         `msgpack:"ev,omitempty"` // 0: one-shot
+	Fixed     bool          `msgpack:"fx,omitempty"` // FireAt is a point on the clock (see journal.Add)
+	Seq       uint64        `msgpack:"sq"`           // index of the event that added it: the order in the view
+	Since     uint64        `msgpack:"oc,omitempty"` // index of the event that began the current occurrence
+	Attempt   *Attempt      `msgpack:"at,omitempty"`
+	Asker     `msgpack:"-"` // behind the details, in snapshots
 
 	details *journal.Details // nil for none, as of most: a reminder takes half the memory then; what it points to never changes
 }
@@ -107,14 +109,15 @@ type State struct {
 	Beat        *Beat  // nil: the host took the newest one, or there was none since the heartbeat was configured
 	Missed      Missed // before Beat
 	Asked       Asked
-	Agent       string // as whom the agent takes part in the mesh; empty: it does not
-	Pane        string // of its terminal, to be woken (SPEC 12.5)
-	Index       uint64 // of the last event applied
-	TimeMs      int64  // of the last event applied
+	BeatAsker   Asker         // who set the heartbeat
+	Agents      []Participant // that take part in the mesh, in the order of their check-ins
+	Index       uint64        // of the last event applied
+	TimeMs      int64         // of the last event applied
 
 	told      map[string]int64         // messages of the mesh that the host took, and when; until they are read
 	tried     map[string]*Attempt      // the last push of those that it did not take
 	failing   map[string]*Reminder     // those whose last push was not taken
+	calls     []Done                   // the last calls that may be made again, oldest first
 	acked     map[string]int64         // alerts about the files that were acknowledged, and until when
 	reminders map[string]*Reminder     // each is replaced, never changed, but for its Attempt: a view may be made of them meanwhile
 	byTime    *btree.BTreeG[*Reminder] // soonest first
@@ -185,10 +188,10 @@ func (s *State) Behind(after *Reminder) int {
 
 // Same says whether two states hold the same, whatever index they stand at.
 func (s *State) Same(o *State) bool {
-	return s.AnchorMs == o.AnchorMs && s.Agent == o.Agent && s.Pane == o.Pane && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
+	return s.AnchorMs == o.AnchorMs && s.BeatAsker == o.BeatAsker && slices.Equal(s.Agents, o.Agents) && slices.Equal(s.calls, o.calls) && s.Beats == o.Beats && s.AnchorIndex == o.AnchorIndex && maps.Equal(s.acked, o.acked) && maps.Equal(s.told, o.told) &&
 		maps.EqualFunc(s.tried, o.tried, (*Attempt).same) && s.Config.Digest() == o.Config.Digest() && s.digest == o.digest &&
 		maps.EqualFunc(s.reminders, o.reminders, func(a, b *Reminder) bool {
-			return a.Seq == b.Seq && a.Since == b.Since && a.Fixed == b.Fixed && a.Attempt.same(b.Attempt)
+			return a.Seq == b.Seq && a.Since == b.Since && a.Asker == b.Asker && a.Fixed == b.Fixed && a.Attempt.same(b.Attempt)
 		})
 }
 
@@ -200,6 +203,7 @@ func (s *State) Rewind(last uint64) { s.Index = last }
 func (s *State) Apply(e journal.Event) {
 	s.Index, s.TimeMs = e.Index, e.Time
 	s.since += weightOf(e.Body)
+	s.remember(e)
 	switch b := e.Body.(type) {
 	case *journal.Begin:
 		s.anchor(e)
@@ -222,10 +226,10 @@ func (s *State) Apply(e journal.Event) {
 	case *journal.Clock:
 		s.applyClock(b)
 	case *journal.CheckIn:
-		s.Agent, s.Pane = b.Agent, b.Pane
+		s.checkIn(Participant{b.Agent, b.Pane, b.Session})
 	case *journal.Tell:
 		if !s.Told(b.Message) {
-			s.tried[b.Message] = s.tried[b.Message].next(b.EventID, e.Time)
+			s.tried[b.Message] = s.tried[b.Message].next(b.EventID, b.To, e.Time)
 		}
 	case *journal.Told:
 		s.told[b.Message] = e.Time
@@ -278,6 +282,9 @@ func (s *State) applyConfigure(b *journal.Configure, e journal.Event) {
 	if b.Reanchor {
 		s.anchor(e)
 	}
+	if b.Session != "" {
+		s.BeatAsker = Asker{b.Session, b.Conversation}
+	}
 }
 
 func (s *State) applyAdd(b *journal.Add, index uint64) {
@@ -287,7 +294,7 @@ func (s *State) applyAdd(b *journal.Add, index uint64) {
 		s.remove(b.ID)
 	}
 	r := &Reminder{
-		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs, Fixed: b.Fixed, Seq: seq, Since: index,
+		ID: b.ID, Message: b.Message, CreatedAt: b.CreatedAt, FireAt: b.FireAt, EveryMs: b.EveryMs, Fixed: b.Fixed, Seq: seq, Since: index, Asker: Asker{b.Session, b.Conversation},
 	}
 	r.SetDetails(b.Details)
 	s.insert(r)
@@ -299,7 +306,7 @@ func (s *State) applyFire(b *journal.Fire, e journal.Event) {
 		return
 	}
 	if r, ok := s.reminders[b.ID]; ok {
-		s.attempted(r, r.Attempt.next(b.EventID, e.Time))
+		s.attempted(r, r.Attempt.next(b.EventID, b.To, e.Time))
 	}
 }
 

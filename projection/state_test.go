@@ -413,6 +413,7 @@ func TestSnapshotRemindersOfOtherVersions(t *testing.T) {
 	r := snapshotReminder{
 		Reminder{ID: "r", Message: "m", CreatedAt: 1, FireAt: -2, EveryMs: 3, Fixed: true, Seq: 4, Since: 5, Attempt: &Attempt{EventID: "e", Sent: 2}},
 		journal.Details{Title: "t", Severity: SeverityHigh, URL: "u", Cron: "c", Zone: "z", Until: 6, Left: 7, Extra: []byte(`{}`), Repeats: "1 day", From: "2026-10-10T09:00:00"},
+		Asker{Session: "s", Conversation: "c"},
 	}
 	type plain snapshotReminder
 	type later struct {

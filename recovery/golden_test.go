@@ -178,7 +178,8 @@ func stateText(s *projection.State, messages []string) string {
 	var b strings.Builder
 	c := s.Config
 	fmt.Fprintf(&b, "every %d, paused %v, %s, %q, standing %v, cleared %v, hours %q, extra %q\n", c.IntervalMs, c.Paused, c.Mode, c.Message, c.Standing, c.Cleared, c.Active, c.Extra)
-	fmt.Fprintf(&b, "anchor %d at %d, taken %d, last %d, agent %q, pane %q\n", s.AnchorMs, s.AnchorIndex, s.Beats.Taken, s.Beats.LastMs, s.Agent, s.Pane)
+	who, _ := s.Participant()
+	fmt.Fprintf(&b, "anchor %d at %d, taken %d, last %d, agent %q, pane %q\n", s.AnchorMs, s.AnchorIndex, s.Beats.Taken, s.Beats.LastMs, who.Agent, who.Pane)
 	for _, r := range s.Reminders() {
 		d := r.Details()
 		fmt.Fprintf(&b, "%s %q created %d, due %d, every %d, fixed %v, seq %d, since %d, {Title:%s Severity:%s URL:%s Cron:%s Zone:%s Until:%d Left:%d Extra:%v}, %s\n", r.ID, short(r.Message),

@@ -36,6 +36,7 @@ func ownServer(dir string) ([]string, error) {
 
 // client is one server process and the lines that go to and fro.
 type client struct {
+	dir   string // with the server's files
 	cmd   *exec.Cmd
 	in    io.WriteCloser
 	start time.Time
@@ -65,7 +66,7 @@ func begin(t *target, dir string) (c *client, took time.Duration, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	c = &client{cmd: cmd, in: in, waiting: map[int]chan []byte{}, ended: make(chan struct{}), next: 1}
+	c = &client{dir: dir, cmd: cmd, in: in, waiting: map[int]chan []byte{}, ended: make(chan struct{}), next: 1}
 	answered := make(chan []byte, 1)
 	c.waiting[0] = answered
 	c.start = time.Now()

@@ -36,9 +36,14 @@ var rows = []row{
 	{name: "add-10k", about: "the same with 10,000 reminders", unit: "/s", run: addsWith(10_000, 1)},
 	{name: "add-100k", about: "the same with 100,000 reminders", unit: "/s", run: addsWith(100_000, 1)},
 	{name: "add-64", about: "reminder_add a second, 64 outstanding", unit: "/s", run: addsWith(0, 64)},
+	{name: "attached-status", about: "a status call of an attached session, one at a time: how many times a direct one's time", unit: "x", lower: true, run: attached("heartbeat_status", statusArguments)},
+	{name: "attached-add", about: "the same for reminder_add", unit: "x", lower: true, run: attached("reminder_add", addArguments)},
+	{name: "idle-attached", about: "CPU of a holder and 50 idle attached sessions together, in percent of a core", unit: "%", lower: true, run: idleAttached},
 	{name: "due-1000", about: "1,000 reminders due in the same second: lateness p99, host answering at once", unit: "ms", lower: true, run: thousandDue},
 	{name: "idle", about: "CPU while idle, one reminder an hour away, in percent of a core", unit: "%", lower: true, run: idle},
 }
+
+const statusArguments = `{}`
 
 const addArguments = `{"message":"Look at the build: is it green? Then tell the team.","inSeconds":90000}`
 
@@ -330,4 +335,78 @@ func (b *bench) journalWith(t *target, events int) (string, error) {
 	}
 	_, err = in(t, dir, func(c *client, _ time.Duration) (float64, error) { return 0, c.await(c.tool("heartbeat_status", `{}`)) })
 	return dir, err
+}
+
+// attached measures calls of a session that is attached to another server on the same files, beside those of that server's own.
+func attached(tool, arguments string) func(*bench, *target) (float64, error) {
+	const calls = 500
+	return func(b *bench, t *target) (float64, error) {
+		return b.beside(t, 1, func(holder *client, others []*client) (float64, error) {
+			var ratios []float64
+			for range 3 { // in turn, so that noise falls on both
+				_, direct, err := holder.many(times(calls), 1, tool, arguments)
+				if err != nil {
+					return 0, err
+				}
+				_, through, err := others[0].many(times(calls), 1, tool, arguments)
+				if err != nil {
+					return 0, err
+				}
+				ratios = append(ratios, through.Seconds()/direct.Seconds())
+			}
+			return median(ratios), nil
+		})
+	}
+}
+
+func idleAttached(b *bench, t *target) (float64, error) {
+	const sessions, watched = 50, 10 * time.Second
+	return b.beside(t, sessions, func(holder *client, others []*client) (float64, error) {
+		used := func() (total time.Duration, err error) {
+			for _, c := range append([]*client{holder}, others...) {
+				one, err := c.cpu()
+				if err != nil {
+					return 0, err
+				}
+				total += one
+			}
+			return total, nil
+		}
+		time.Sleep(settle)
+		before, err := used()
+		if err != nil {
+			return 0, err
+		}
+		time.Sleep(watched)
+		after, err := used()
+		return (after - before).Seconds() / watched.Seconds() * 100, err
+	})
+}
+
+// beside runs f on a server and so many further ones on the same files, each ready.
+func (b *bench) beside(t *target, n int, f func(holder *client, others []*client) (float64, error)) (float64, error) {
+	return b.with(t, 0, func(holder *client, _ time.Duration) (figure float64, err error) {
+		if err := holder.await(holder.tool("heartbeat_status", `{}`)); err != nil {
+			return 0, err
+		}
+		var others []*client
+		defer func() {
+			for _, c := range others {
+				if ended := c.end(); err == nil {
+					err = ended
+				}
+			}
+		}()
+		for range n {
+			c, _, err := begin(t, holder.dir)
+			if err != nil {
+				return 0, err
+			}
+			others = append(others, c)
+			if err := c.await(c.tool("heartbeat_status", `{}`)); err != nil {
+				return 0, err
+			}
+		}
+		return f(holder, others)
+	})
 }

@@ -31,6 +31,7 @@ var offers = map[string]cobra.CompletionFunc{
 	"reminder":       offerReminders,
 	"id":             offerReminders,
 	"mesh":           oneOf("on", "off"),
+	"channel":        oneOf("on", "off"),
 	"mode":           oneOf(projection.ModeMessage, projection.ModeSilent),
 	"severity":       oneOf("normal", projection.SeverityHigh),
 	"paused":         oneOf("true", "false"),

@@ -17,11 +17,10 @@ import (
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/recovery"
+	"heartbeat-mcpl/rpc/attach"
 	"heartbeat-mcpl/rpc/command"
-	"heartbeat-mcpl/rpc/control"
 	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/tools"
-	"heartbeat-mcpl/rpc/wire"
 )
 
 // ctl is how a person reaches what the agent's tools reach: over the running server's socket, or on the journal itself when no
@@ -54,7 +53,7 @@ func newCtl() *cobra.Command {
 	cmd.PersistentFlags().BoolVar(&c.json, "json", false, "the answer as JSON")
 	cmd.AddCommand(c.newStatus(), c.newEvery(), c.newWord("pause", "Stop the heartbeat without clearing it"),
 		c.newWord("resume", "Let the heartbeat go on, from now"), c.newWord("clear", "Remove the heartbeat"),
-		c.newConfigure(), c.newTrigger(), c.newAdd(), c.newList(), c.newCancel(), c.newHistory())
+		c.newConfigure(), c.newTrigger(), c.newAdd(), c.newList(), c.newCancel(), c.newHistory(), c.newSessions())
 	return cmd
 }
 
@@ -386,18 +385,22 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 	if err := c.check(); err != nil {
 		return tools.Reply{}, err
 	}
+	raw, err := json.Marshal(arguments)
+	if err != nil {
+		return tools.Reply{}, err
+	}
 	for deadline := time.Now().Add(3 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		answer, err := control.Call(c.journalDir, tool, arguments)
+		answer, err := attach.Ask(c.journalDir, tool, raw)
 		if err == nil {
 			return answer, nil
 		}
-		if !errors.Is(err, control.ErrNoServer) {
+		if !errors.Is(err, attach.ErrNoServer) {
 			return tools.Reply{}, asItsUser(err)
 		}
 		if err := c.readable(); err != nil {
 			return tools.Reply{}, err
 		}
-		r, err := c.alone(tool, arguments)
+		r, err := c.alone(tool, raw)
 		if held := new(journal.HeldError); errors.As(err, &held) {
 			if time.Now().Before(deadline) {
 				continue // a server that is just starting, or ending
@@ -409,11 +412,7 @@ func (c *ctl) call(tool string, arguments map[string]any) (tools.Reply, error) {
 }
 
 // alone answers on the journal itself: an engine without a host, for one call.
-func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) {
-	raw, err := json.Marshal(arguments)
-	if err != nil {
-		return tools.Reply{}, err
-	}
+func (c *ctl) alone(tool string, raw json.RawMessage) (tools.Reply, error) {
 	log := slog.New(newLogHandler(os.Stderr))
 	zone := c.agentsZone(log)
 	store := recovery.Options{Files: c.files(), Version: version() + projection.CtlSuffix, PID: os.Getpid(), Zone: zone.String(), Keep: c.keeping(log), MustJournal: true}
@@ -421,14 +420,19 @@ func (c *ctl) alone(tool string, arguments map[string]any) (tools.Reply, error) 
 	if r, looked, err := c.look(o, tool, raw, log); looked || err != nil {
 		return r, err
 	}
-	e := engine.New(o)
-	e.Attach(nobody{})
+	e, err := engine.Open(o)
+	switch {
+	case errors.Is(err, journal.ErrHeld):
+		return tools.Reply{}, err
+	case err != nil:
+		return tools.Reply{}, fmt.Errorf("nothing was kept: %w", err)
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx, func() string { return "ctl" }) }()
 	got := make(chan tools.Reply, 1)
-	e.CallBy(journal.ByCLI, tool, raw, func(r tools.Reply) { got <- r }) // false: ended says why
+	e.Call(nil, engine.Call{By: journal.ByCLI, Tool: tool, Arguments: raw}, func(r tools.Reply) { got <- r }) // false: ended says why
 	var r tools.Reply
 	select {
 	case err := <-ended: // before it answered
@@ -451,17 +455,6 @@ func (c *ctl) agentsZone(log *slog.Logger) *time.Location {
 	_ = c.zoneFromJournal()
 	return c.zone(log)
 }
-
-// nobody is the host where no server runs.
-type nobody struct{}
-
-func (nobody) Call(string, any, time.Duration, func(wire.Answer)) error {
-	return errors.New("no server runs")
-}
-
-func (nobody) Backlog() int64 { return 0 }
-
-func (nobody) Reads() uint64 { return 0 }
 
 // watch shows the status anew each second.
 func (c *ctl) watch(ctx context.Context, out *os.File) error {

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"heartbeat-mcpl/journal"
-	"heartbeat-mcpl/rpc/control"
+	"heartbeat-mcpl/rpc/attach"
 )
 
 // ctl runs a command on the home's files; a failure is in its text.
@@ -270,7 +270,7 @@ func TestASocketsPathMayBeTooLong(t *testing.T) {
 func TestMeshToolsAreNotServedOnTheSocket(t *testing.T) {
 	h := newHome(t)
 	s := h.open()
-	r, err := control.Call(h.journal(), "agents_list", map[string]any{})
+	r, err := attach.Ask(h.journal(), "agents_list", nil)
 	s.ok(err)
 	if !r.IsError || !strings.Contains(r.Text, "agents_list is not served here") {
 		t.Errorf("got %+v", r)

@@ -51,7 +51,7 @@ func serves(args []string) bool {
 		switch name := strings.TrimPrefix(args[i], "--"); {
 		case name == "stdio", name == "stdio=true":
 			return true
-		case slices.ContainsFunc(settingsTable, func(row setting) bool { return row.flag == name }):
+		case slices.ContainsFunc(settingsTable, func(row setting) bool { return row.flag == name && row.bare == "" }):
 			i++ // its value
 		}
 	}
@@ -190,14 +190,24 @@ func newHelp() *cobra.Command {
 }
 
 func newTry() *cobra.Command {
-	return &cobra.Command{
+	var ways tryWays
+	cmd := &cobra.Command{
 		Use:   "try [-- COMMAND ARGS...]",
 		Short: "Play a host in the terminal and see a wake arrive, in about ten seconds",
-		Long: "try plays an MCPL host against this server in a temporary folder: the handshake, the policy, a reminder set,\n" +
-			"the wake arriving, and the events that the journal then holds. With -- COMMAND ARGS it does the same with any\n" +
-			"stdio server command.",
+		Long: "try plays a host against this server in a temporary folder: the handshake, a reminder set, the wake arriving, and the\n" +
+			"events that the journal then holds. It is an MCPL host, which is pushed to; with --wait, --channel or --command one\n" +
+			"that speaks MCP alone. With -- COMMAND ARGS it does the same with any stdio server command.",
+		Example: "  heartbeat-mcpl try\n  heartbeat-mcpl try --wait\n  heartbeat-mcpl try --channel\n  heartbeat-mcpl try --command cat",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTry(cmd.Context(), os.Stdout, args, colorful(os.Stdout))
+			if len(args) > 0 && ways.plain() {
+				return usageError{errors.New("--wait, --channel and --command are of this server: give no other command with them")}
+			}
+			return runTry(cmd.Context(), os.Stdout, args, ways, colorful(os.Stdout))
 		},
 	}
+	cmd.Flags().BoolVar(&ways.wait, "wait", false, "wake by a call that waits: wait_for_wake")
+	cmd.Flags().BoolVar(&ways.channel, "channel", false, "wake by messages of a Claude Code channel")
+	cmd.Flags().StringVar(&ways.command, "command", "", "wake by a command that gets the text on its stdin, such as cat")
+	cmd.MarkFlagsMutuallyExclusive("wait", "channel", "command")
+	return cmd
 }

@@ -37,6 +37,20 @@ func (s *settings) openMesh(log *slog.Logger) (agents.Mesh, error) {
 	return agents.NewLocal(recovery.NewMesh(dir, log)), nil
 }
 
+// mesher opens the mesh that the settings name, once for each agent; nil where there is none.
+func (s *settings) mesher(log *slog.Logger) (func() (agents.Mesh, error), error) {
+	if on, err := s.hasMesh(); !on || err != nil {
+		return nil, err
+	}
+	if s.meshURL == "" {
+		if _, err := s.meshFolder(); err != nil {
+			log.Warn("there is no mesh: " + err.Error())
+			return nil, nil
+		}
+	}
+	return func() (agents.Mesh, error) { return s.openMesh(log) }, nil
+}
+
 // hasMesh says whether the settings let there be a mesh.
 func (s *settings) hasMesh() (bool, error) {
 	switch strings.ToLower(s.mesh) {

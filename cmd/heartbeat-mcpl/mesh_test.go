@@ -261,7 +261,6 @@ func TestFiftyServersShareAMeshAndLoseNothing(t *testing.T) {
 	}
 }
 
-// TestServerThatTakesTheJournalOverIsItsAgent: hosts start a server before the one before it has ended.
 // TestAgentsWhoseServerEndedAreMarked: whether it ended well or was killed, until it is there again.
 func TestAgentsWhoseServerEndedAreMarked(t *testing.T) {
 	homes := meshOf(t, 3)
@@ -322,25 +321,37 @@ func TestAgentsWhoseServerEndedAreMarked(t *testing.T) {
 	stays.end()
 }
 
-func TestServerThatTakesTheJournalOverIsItsAgent(t *testing.T) {
+// TestSessionsOfOneJournalAreOneAgentOrSeveral: the one that checked in last, or the one that checked in on the session; also after the
+// holder's end.
+func TestSessionsOfOneJournalAreOneAgentOrSeveral(t *testing.T) {
 	homes := meshOf(t, 2)
 	first, other := homes[0].open(), homes[1].open()
 	first.checkIn(map[string]any{"agent_id": "worker"})
 	other.checkIn(map[string]any{"agent_id": "other"})
-	second := homes[0].open()
-	contains(t, second.call("heartbeat_status", nil), "holds the journal")
-	contains(t, second.call("agents_list", nil), "worker", "holds the journal")
-	contains(t, second.fail("agent_checkin", map[string]any{"agent_id": "worker", "confirm": true}), "changes nothing")
-	first.end()
-	for ctx := second.patience(); second.result("agent_inbox", nil).IsError; {
-		if ctx.Err() != nil {
-			t.Fatal("the server that took over is no agent")
-		}
+	second, third := homes[0].open(), homes[0].open()
+	contains(t, second.call("agents_list", nil), "worker", "other")
+	contains(t, second.call("agent_inbox", nil), "No messages.") // it is the worker, too
+	third.checkIn(map[string]any{"agent_id": "builder"})
+	send := func(to, text string) {
+		t.Helper()
+		other.call("agent_send", map[string]any{"to": to, "message": text, "confirm": true})
 	}
-	other.call("agent_send", map[string]any{"to": "worker", "message": "are you there?", "confirm": true})
-	push := second.push()
-	contains(t, push.Text(), "are you there?")
-	second.ok(push.Accept())
+	gets := func(s *session, text string) {
+		t.Helper()
+		push := s.push()
+		contains(t, push.Text(), text)
+		s.ok(push.Accept())
+	}
+	send("worker", "for the first")
+	gets(first, "for the first")
+	send("builder", "for the third")
+	gets(third, "for the third")
+	first.end()
+	send("builder", "still for the third")
+	gets(third, "still for the third")
+	contains(t, third.call("agent_inbox", nil), "still for the third")
+	contains(t, second.call("agents_list", nil), "worker", "builder")
+	third.end()
 	second.end()
 	other.end()
 }

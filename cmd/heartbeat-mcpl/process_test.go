@@ -465,24 +465,6 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 }
 
-func TestSecondServerWaitsForTheJournalAndTakesOver(t *testing.T) {
-	h := newHome(t)
-	first := h.open()
-	id := first.add(map[string]any{"inHours": 1, "message": "shared"})
-	second := h.open()
-	contains(t, second.call("reminder_list", nil), id, fmt.Sprintf("process %d", first.PID()))
-	contains(t, second.fail("reminder_add", map[string]any{"message": "x", "inHours": 1}), fmt.Sprintf("process %d", first.PID()), "changes nothing")
-	before := h.shows(id)
-	first.Kill()
-	second.logged("this server takes over")
-	if got := h.read(h.reminders()); got != before {
-		t.Errorf("the takeover changed the view: %s", got)
-	}
-	other := second.add(map[string]any{"inHours": 2})
-	contains(t, second.call("reminder_list", nil), id, other, "2 reminder(s):")
-	second.end()
-}
-
 func TestTwoNamesForOneFileAreOneJournal(t *testing.T) {
 	h := newHome(t)
 	real := filepath.Join(h.dir, "real")

@@ -44,7 +44,7 @@ func newRegister() *cobra.Command {
 	flags.StringVar(&f.akashic, "akashic", "", "the agent's workspace folder")
 	flags.StringVar(&f.name, "name", "heartbeat", "the server's name there")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be written, and write nothing")
-	f.register(flags)
+	f.registerOnly(flags, settingsTable...)
 	return cmd
 }
 

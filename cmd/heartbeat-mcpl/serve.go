@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -24,12 +25,23 @@ func serve(ctx context.Context, heeded <-chan struct{}, s settings) error {
 	if err := s.checkServing(log); err != nil {
 		return err
 	}
-	zone := s.zone(log)
-	mesh, err := s.openMesh(log)
+	o, err := s.serving(log)
 	if err != nil {
 		return err
 	}
-	err = rpc.Serve(ctx, after{heeded, in}, out, rpc.Options{
+	if err := rpc.Serve(ctx, after{heeded, in}, out, o); err != nil {
+		return fmt.Errorf("end: %w", err)
+	}
+	return nil
+}
+
+// serving are the options of a process that serves.
+func (s *settings) serving(log *slog.Logger) (rpc.Options, error) {
+	zone := s.zone(log)
+	mesh, err := s.mesher(log)
+	command, wrong := s.wakeProgram()
+	return rpc.Options{
+		Channel: s.channel == "on",
 		Version: version(),
 		Log:     log,
 		Mesh:    mesh,
@@ -39,6 +51,8 @@ func serve(ctx context.Context, heeded <-chan struct{}, s settings) error {
 			Zone:      zone,
 			Log:       log,
 			Proactive: s.proactive,
+			Command:   command,
+			Retry:     lengthOf(s.wakeRetry),
 			Store: recovery.Options{
 				Files:   s.files(),
 				Version: version(),
@@ -47,11 +61,7 @@ func serve(ctx context.Context, heeded <-chan struct{}, s settings) error {
 				Keep:    s.keeping(log),
 			},
 		},
-	})
-	if err != nil {
-		return fmt.Errorf("end: %w", err)
-	}
-	return nil
+	}, errors.Join(err, wrong)
 }
 
 // after hands on what is read once a channel is closed.

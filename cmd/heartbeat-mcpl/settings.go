@@ -31,6 +31,10 @@ type settings struct {
 	mesh          string
 	meshDir       string
 	meshURL       string
+	wakeCommand   string
+	wakeTimeout   string
+	wakeRetry     string
+	channel       string
 	proactive     bool
 
 	flags *pflag.FlagSet // that these were registered in
@@ -44,37 +48,86 @@ type setting struct {
 	about    string
 	value    func(*settings) *string
 	isPath   bool
-	file     string // of a path that leads to a file: its usual name
+	file     string                   // of a path that leads to a file: its usual name
+	serving  bool                     // only what delivers wakes takes it
+	bare     string                   // what the flag alone says; empty: it needs a value
+	wrong    func(value string) error // says what is wrong with a value; nil: nothing is, or it is said elsewhere
 }
 
 var settingsTable = []setting{
-	{"config-file", "HEARTBEAT_CONFIG_FILE", "./heartbeat-config.json", "the config view", func(s *settings) *string { return &s.configFile }, true, "heartbeat-config.json"},
-	{"reminders-file", "HEARTBEAT_REMINDERS_FILE", "heartbeat-reminders.json beside the config file", "the reminders view", func(s *settings) *string { return &s.remindersFile }, true, "heartbeat-reminders.json"},
-	{"journal-dir", "HEARTBEAT_JOURNAL_DIR", "heartbeat-journal beside the config file", "the journal's folder", func(s *settings) *string { return &s.journalDir }, true, ""},
-	{"timezone", "AGENT_TIMEZONE", "the system's time zone, else UTC", "the agent's time zone, an IANA name such as Europe/Berlin", func(s *settings) *string { return &s.timezone }, false, ""},
-	{"keep", "HEARTBEAT_KEEP", "everything", "how long old events stay in the journal, such as 90d or 36h", func(s *settings) *string { return &s.keep }, false, ""},
-	{"mesh", "HEARTBEAT_MESH", "on", "off: the tools by which agents see each other are not listed", func(s *settings) *string { return &s.mesh }, false, ""},
-	{"mesh-dir", "HEARTBEAT_MESH_DIR", "heartbeat-mcpl/mesh in the user's state folder", "the folder that the agents on this machine share", func(s *settings) *string { return &s.meshDir }, true, ""},
-	{"mesh-url", "HEARTBEAT_MESH_URL", "none", "nats://HOST:PORT: the mesh of many machines", func(s *settings) *string { return &s.meshURL }, false, ""},
+	{
+		flag: "config-file", variable: "HEARTBEAT_CONFIG_FILE", standard: "./heartbeat-config.json", about: "the config view",
+		value: func(s *settings) *string { return &s.configFile }, isPath: true, file: "heartbeat-config.json",
+	},
+	{
+		flag: "reminders-file", variable: "HEARTBEAT_REMINDERS_FILE", standard: "heartbeat-reminders.json beside the config file", about: "the reminders view",
+		value: func(s *settings) *string { return &s.remindersFile }, isPath: true, file: "heartbeat-reminders.json",
+	},
+	{
+		flag: "journal-dir", variable: "HEARTBEAT_JOURNAL_DIR", standard: "heartbeat-journal beside the config file", about: "the journal's folder",
+		value: func(s *settings) *string { return &s.journalDir }, isPath: true,
+	},
+	{
+		flag: "timezone", variable: "AGENT_TIMEZONE", standard: "the system's time zone, else UTC", about: "the agent's time zone, an IANA name such as Europe/Berlin",
+		value: func(s *settings) *string { return &s.timezone },
+	},
+	{
+		flag: "keep", variable: "HEARTBEAT_KEEP", standard: "everything", about: "how long old events stay in the journal, such as 90d or 36h",
+		value: func(s *settings) *string { return &s.keep },
+	},
+	{
+		flag: "mesh", variable: "HEARTBEAT_MESH", standard: "on", about: "off: the tools by which agents see each other are not listed",
+		value: func(s *settings) *string { return &s.mesh },
+	},
+	{
+		flag: "mesh-dir", variable: "HEARTBEAT_MESH_DIR", standard: "heartbeat-mcpl/mesh in the user's state folder", about: "the folder that the agents on this machine share",
+		value: func(s *settings) *string { return &s.meshDir }, isPath: true,
+	},
+	{
+		flag: "mesh-url", variable: "HEARTBEAT_MESH_URL", standard: "none", about: "nats://HOST:PORT: the mesh of many machines",
+		value: func(s *settings) *string { return &s.meshURL },
+	},
+	{
+		flag: "wake-command", variable: "HEARTBEAT_WAKE_COMMAND", standard: "none", about: "a program that is started for each wake that no session takes: a JSON array of arguments, or one line in words",
+		value: func(s *settings) *string { return &s.wakeCommand }, serving: true, wrong: wrongCommand,
+	},
+	{
+		flag: "wake-timeout", variable: "HEARTBEAT_WAKE_TIMEOUT", standard: "15m", about: "how long the wake command may run",
+		value: func(s *settings) *string { return &s.wakeTimeout }, serving: true, wrong: wrongLength,
+	},
+	{
+		flag: "wake-retry", variable: "HEARTBEAT_WAKE_RETRY", standard: "60s", about: "how long a wake command that said not now (status 75) is left alone, twice as long each time up to 1h",
+		value: func(s *settings) *string { return &s.wakeRetry }, serving: true, wrong: wrongLength,
+	},
+	{
+		flag: "channel", variable: "HEARTBEAT_CHANNEL", standard: "off", about: "on: wakes reach Claude Code as messages of a channel",
+		value: func(s *settings) *string { return &s.channel }, serving: true, wrong: wrongSwitch, bare: "on",
+	},
 }
 
-func (s *settings) register(flags *pflag.FlagSet) { s.registerOnly(flags, settingsTable...) }
+// register registers what a command needs that changes the files or looks at them.
+func (s *settings) register(flags *pflag.FlagSet) {
+	s.registerOnly(flags, slices.DeleteFunc(slices.Clone(settingsTable), func(row setting) bool { return row.serving })...)
+}
 
 // registerServing registers what a server needs.
 func (s *settings) registerServing(flags *pflag.FlagSet) {
-	s.register(flags)
+	s.registerOnly(flags, settingsTable...)
 	flags.BoolVar(&s.proactive, "proactive", false, "list the tools for hosts that poll on every connection, also where wakes are pushed")
 }
 
 // registerReading registers what a command that only reads needs.
 func (s *settings) registerReading(flags *pflag.FlagSet) {
-	s.registerOnly(flags, slices.DeleteFunc(slices.Clone(settingsTable), func(row setting) bool { return row.flag == "keep" || strings.HasPrefix(row.flag, "mesh") })...)
+	s.registerOnly(flags, slices.DeleteFunc(slices.Clone(settingsTable), func(row setting) bool {
+		return row.serving || row.flag == "keep" || strings.HasPrefix(row.flag, "mesh")
+	})...)
 }
 
 func (s *settings) registerOnly(flags *pflag.FlagSet, rows ...setting) {
 	s.flags = flags
 	for _, row := range rows {
 		flags.StringVar(row.value(s), row.flag, "", fmt.Sprintf("%s (or %s; default %s)", row.about, row.variable, row.standard))
+		flags.Lookup(row.flag).NoOptDefVal = row.bare
 	}
 }
 
@@ -110,6 +163,9 @@ func (s *settings) check() error {
 	if s.given("keep") && s.keepFor() == 0 {
 		return usageError{fmt.Errorf("--keep %q is no length; give a number and its unit, such as 90d or 36h", s.keep)}
 	}
+	if err := s.checkValues(); err != nil {
+		return err
+	}
 	return s.contradictions()
 }
 
@@ -124,6 +180,9 @@ func (s *settings) checkServing(log *slog.Logger) error {
 		if err != nil {
 			log.Warn(err.Error())
 		}
+	}
+	if err := s.checkValues(); err != nil {
+		return err
 	}
 	return s.contradictions()
 }
@@ -153,6 +212,25 @@ func (s *settings) checkPath(row setting) error {
 		return usageError{fmt.Errorf("%s %s is a folder; did you mean %s?", name, path, filepath.Join(path, row.file))}
 	case !info.IsDir() && isFolder:
 		return usageError{fmt.Errorf("%s %s is a file; give %s", name, path, row.about)}
+	}
+	return nil
+}
+
+// checkValues finds values that cannot be meant. One of a flag is refused; one of a variable is warned about, and the default is used.
+func (s *settings) checkValues() error {
+	for _, row := range settingsTable {
+		value := row.value(s)
+		if row.wrong == nil || *value == "" || !s.knows(row.flag) {
+			continue
+		}
+		err := row.wrong(*value)
+		if err != nil && s.given(row.flag) {
+			return usageError{fmt.Errorf("--%s %q: %w", row.flag, *value, err)}
+		}
+		if err != nil {
+			slog.New(newLogHandler(os.Stderr)).Warn(fmt.Sprintf("%s %q: %s (the default is used: %s)", row.variable, *value, err, row.standard))
+			*value = ""
+		}
 	}
 	return nil
 }
@@ -312,8 +390,11 @@ func (s *settings) keeping(log *slog.Logger) time.Duration {
 }
 
 // keepFor is the length that the setting says, 0 where it says none.
-func (s *settings) keepFor() time.Duration {
-	ms, err := tools.ParseLength(s.keep)
+func (s *settings) keepFor() time.Duration { return lengthOf(s.keep) }
+
+// lengthOf is the length of time that a text says, 0 where it says none.
+func lengthOf(text string) time.Duration {
+	ms, err := tools.ParseLength(text)
 	if err != nil {
 		return 0
 	}

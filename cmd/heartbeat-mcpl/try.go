@@ -25,16 +25,18 @@ type trial struct {
 	ui
 	host *host.Host
 	dir  string
+
+	plain bool // the host speaks MCP alone
 }
 
 // runTry plays an MCPL host against a server command, this program where none is given, in a temporary folder.
-func runTry(ctx context.Context, out io.Writer, command []string, color bool) error {
+func runTry(ctx context.Context, out io.Writer, command []string, ways tryWays, color bool) error {
 	if len(command) == 0 {
 		self, err := os.Executable()
 		if err != nil {
 			return fmt.Errorf("find this program's own file: %w", err)
 		}
-		command = []string{self, "--stdio"}
+		command = append([]string{self, "--stdio"}, ways.args()...)
 	}
 	dir, err := os.MkdirTemp("", "heartbeat-mcpl-try-")
 	if err != nil {
@@ -42,7 +44,7 @@ func runTry(ctx context.Context, out io.Writer, command []string, color bool) er
 	}
 	defer os.RemoveAll(dir)
 
-	t := &trial{ui: ui{out, color}, dir: dir}
+	t := &trial{ui: ui{out, color}, dir: dir, plain: ways.plain()}
 	t.title("A host starts the server: " + strings.Join(command, " "))
 	t.host, err = host.Start(host.Options{Command: command, Env: []string{
 		"HEARTBEAT_CONFIG_FILE=" + filepath.Join(dir, "heartbeat-config.json"),
@@ -54,7 +56,11 @@ func runTry(ctx context.Context, out io.Writer, command []string, color bool) er
 		return err
 	}
 	defer t.host.Kill()
-	for _, step := range []func(context.Context) error{t.handshake, t.policy, t.remind, t.trigger, t.list, t.end} {
+	steps := []func(context.Context) error{t.handshake, t.policy, t.remind, t.trigger, t.list, t.end}
+	if t.plain {
+		steps = ways.steps(t)
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			t.showLog()
 			return err
@@ -66,7 +72,7 @@ func runTry(ctx context.Context, out io.Writer, command []string, color bool) er
 func (t *trial) handshake(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, tryStep)
 	defer cancel()
-	raw, err := t.host.Initialize(ctx, true, "")
+	raw, err := t.host.Initialize(ctx, !t.plain, "")
 	if err != nil {
 		return fmt.Errorf("the handshake failed: %w", err)
 	}
@@ -83,6 +89,9 @@ func (t *trial) handshake(ctx context.Context) error {
 		return fmt.Errorf("the answer to initialize cannot be read: %w", err)
 	}
 	t.done("initialize: %s %s, MCP %s", r.ServerInfo.Name, r.ServerInfo.Version, r.ProtocolVersion)
+	if t.plain {
+		return nil
+	}
 	if r.Capabilities.Experimental.MCPL == nil {
 		return errors.New("the server does not offer MCPL (capabilities.experimental.mcpl): it cannot push wakes")
 	}
@@ -103,19 +112,10 @@ func (t *trial) policy(ctx context.Context) error {
 }
 
 func (t *trial) remind(ctx context.Context) error {
-	t.title(fmt.Sprintf("The agent sets a reminder, %d seconds from now", tryDelay))
-	call, cancel := context.WithTimeout(ctx, tryStep)
-	defer cancel()
-	r, err := t.host.Call(call, "reminder_add", map[string]any{"message": "Look at the build: is it green?", "inSeconds": tryDelay})
+	due, err := t.set(ctx)
 	if err != nil {
-		return fmt.Errorf("reminder_add failed: %w", err)
+		return err
 	}
-	if r.IsError {
-		return fmt.Errorf("reminder_add was refused: %s", r.Text)
-	}
-	due := time.Now().Add(tryDelay * time.Second)
-	t.done("reminder_add")
-	t.detail("%s", r.Text)
 	t.line("   waiting for it ...")
 	push, err := t.wake(ctx, (tryDelay+5)*time.Second)
 	if err != nil {

@@ -98,6 +98,7 @@ var examples = map[string]string{
 	"in": "10m", "at": "2026-10-10T09:00", "every": "1h30m", "cron": `"0 9 * * 1-5"`, "until": "2026-12-31", "since": "24h",
 	"severity": "high", "mode": "silent", "active-hours": "08:00-22:30", "count": "3", "limit": "20", "from": "1", "to": "100",
 	"kind": "fire,ack", "html": "audit.html", "akashic": "~/.akashic/workspace",
+	"wake-command": `'["notify-send", "{text}"]'`, "wake-timeout": "10m", "wake-retry": "30s",
 }
 
 func example(flag *pflag.Flag) string {

@@ -1,7 +1,8 @@
 // Package agents owns presence: the tools by which agents see and wake each other (SPEC 12), on top of a mesh, which is a
 // shared folder on one machine or NATS on many.
 //
-// Start with [New]. A Service's methods may be called from any goroutine; those that reach the mesh may wait for it.
+// Start with [NewServices]: the sessions on one journal may be one agent or several, each with a [Service] of its own. All methods may
+// be called from any goroutine; those that reach the mesh may wait for it.
 package agents
 
 import (
@@ -63,13 +64,13 @@ func roomFor(agent string, waiting int) error {
 
 // Host is what a service wakes through: the engine.
 type Host interface {
-	// Remember keeps as whom the agent takes part, across restarts, and returns once that is on disk.
-	Remember(agent, pane string)
-	// Letters says which messages wait: they are pushed, or offered to be polled.
-	Letters(unread []projection.Letter)
-	// LettersRead says that the agent has acknowledged messages.
-	LettersRead(ids []string)
-	// Pushing says whether the host lets wakes through.
+	// Remember keeps as whom a session takes part, across restarts, and returns once that is on disk.
+	Remember(session, agent, pane string)
+	// Letters says which messages wait for an agent: they are pushed, or offered to be polled.
+	Letters(agent string, unread []projection.Letter)
+	// LettersRead says that an agent has acknowledged messages.
+	LettersRead(agent string, ids []string)
+	// Pushing says whether a host lets wakes through.
 	Pushing() bool
 }
 
@@ -193,7 +194,7 @@ func (s *Service) look() {
 		s.o.Log.Warn("the inbox cannot be read", "err", err)
 		return
 	}
-	s.o.Host.Letters(unread)
+	s.o.Host.Letters(agent, unread)
 	select {
 	case <-s.wake:
 	default:
@@ -216,8 +217,8 @@ func (s *Service) Close() {
 	s.ended.Wait()
 }
 
-// Take acknowledges messages that the host took otherwise: it was polled.
-func (s *Service) Take(ids []string) {
+// take acknowledges messages that the host took otherwise: it was polled.
+func (s *Service) take(ids []string) {
 	s.mu.Lock()
 	agent := s.agent
 	s.mu.Unlock()
@@ -225,12 +226,12 @@ func (s *Service) Take(ids []string) {
 	if err != nil {
 		s.o.Log.Warn("messages could not be acknowledged", "err", err)
 	}
-	s.o.Host.LettersRead(read)
+	s.o.Host.LettersRead(agent, read)
 	s.look()
 }
 
-// Refresh tells the host what waits now: it is about to be asked.
-func (s *Service) Refresh() {
+// refresh tells the host what waits now: it is about to be asked.
+func (s *Service) refresh() {
 	<-s.resumed
 	s.look()
 }

@@ -40,10 +40,10 @@ func (m *lateMesh) CheckIn(a projection.Agent) (projection.Agent, error) { retur
 // quietHost is a host to which nothing matters.
 type quietHost struct{}
 
-func (quietHost) Remember(string, string)     {}
-func (quietHost) Letters([]projection.Letter) {}
-func (quietHost) LettersRead([]string)        {}
-func (quietHost) Pushing() bool               { return false }
+func (quietHost) Remember(string, string, string)     {}
+func (quietHost) Letters(string, []projection.Letter) {}
+func (quietHost) LettersRead(string, []string)        {}
+func (quietHost) Pushing() bool                       { return false }
 
 // TestSessionGoesOnOnceTheMeshIsThere: it says meanwhile that the mesh is away, and a check-in of the meantime stands.
 func TestSessionGoesOnOnceTheMeshIsThere(t *testing.T) {
@@ -55,11 +55,11 @@ func TestSessionGoesOnOnceTheMeshIsThere(t *testing.T) {
 			defer s.Close()
 			go s.Resume("a", "")
 			synctest.Wait()
-			if reply := s.Call("agent_inbox", nil); !reply.IsError || !strings.Contains(reply.Text, errAway.Error()) {
+			if reply := s.Call(Caller{}, "agent_inbox", nil); !reply.IsError || !strings.Contains(reply.Text, errAway.Error()) {
 				t.Errorf("while it is away: %s", reply.Text)
 			}
 			if checkIn != "" {
-				s.Call("agent_checkin", []byte(`{"agent_id":"`+checkIn+`","confirm":true}`))
+				s.Call(Caller{}, "agent_checkin", []byte(`{"agent_id":"`+checkIn+`","confirm":true}`))
 			}
 			time.Sleep(time.Minute)
 			if got, err := s.me(); got != want || err != nil {
@@ -80,12 +80,12 @@ func TestWhatTheMeshRefusesIsNoSilence(t *testing.T) {
 		return s
 	}
 	a := serve()
-	if reply := a.Call("agent_checkin", []byte(`{"agent_id":"a","confirm":true}`)); reply.IsError {
+	if reply := a.Call(Caller{}, "agent_checkin", []byte(`{"agent_id":"a","confirm":true}`)); reply.IsError {
 		t.Fatal(reply.Text)
 	}
 	refused := func(s *Service, tool, arguments, want string) {
 		t.Helper()
-		if reply := s.Call(tool, []byte(arguments)); !reply.IsError || reply.Text != want {
+		if reply := s.Call(Caller{}, tool, []byte(arguments)); !reply.IsError || reply.Text != want {
 			t.Errorf("%s: %s, want %s", tool, reply.Text, want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/projection/rawjson"
 	"heartbeat-mcpl/rpc/text"
@@ -29,22 +30,25 @@ func failed(err error) tools.Reply {
 	return tools.Reply{Text: "The mesh did not answer (" + err.Error() + "). Nothing was changed; everything else works.", IsError: true}
 }
 
+// Caller is who calls a tool: a session, and the key of its call, under which the call may come again (SPEC 13.2).
+type Caller struct{ Session, Key string }
+
 // Call runs one of the mesh's tools.
-func (s *Service) Call(tool string, arguments json.RawMessage) tools.Reply {
+func (s *Service) Call(caller Caller, tool string, arguments json.RawMessage) tools.Reply {
 	switch tool {
 	case "agent_checkin":
-		return s.checkIn(arguments)
+		return s.checkIn(caller, arguments)
 	case "agents_list":
 		return s.list(arguments)
 	case "agent_send":
-		return s.send(arguments)
+		return s.send(caller, arguments)
 	case "agent_inbox":
 		return s.inbox(arguments)
 	}
 	return s.acknowledge(arguments)
 }
 
-func (s *Service) checkIn(arguments json.RawMessage) tools.Reply {
+func (s *Service) checkIn(caller Caller, arguments json.RawMessage) tools.Reply {
 	args, notes, err := tools.ParseCheckIn(arguments)
 	if err != nil {
 		return refused(err)
@@ -67,7 +71,7 @@ func (s *Service) checkIn(arguments json.RawMessage) tools.Reply {
 	if err != nil {
 		return failed(err)
 	}
-	s.o.Host.Remember(a.ID, args.Pane) // first: what becomes of its messages is recorded as that agent's
+	s.o.Host.Remember(caller.Session, a.ID, args.Pane) // first: what becomes of its messages is recorded as that agent's
 	s.follow(here, args.Pane)
 	return answered("Checked in: "+describe(here)+". Stale at "+text.Agent(here.StaleMs(), s.o.Zone)+" unless a mesh call renews it.", notes,
 		data.Put("stale_at", projection.Instant(here.StaleMs())))
@@ -150,7 +154,7 @@ func (s *Service) list(arguments json.RawMessage) tools.Reply {
 	return answered(strings.Join(lines, "\n"), notes, rawjson.Object{}.Put("count", len(all)).Put("agents", entries))
 }
 
-func (s *Service) send(arguments json.RawMessage) tools.Reply {
+func (s *Service) send(caller Caller, arguments json.RawMessage) tools.Reply {
 	args, notes, err := tools.ParseSend(arguments)
 	if err != nil {
 		return refused(err)
@@ -174,13 +178,21 @@ func (s *Service) send(arguments json.RawMessage) tools.Reply {
 	if err := s.allow(); err != nil {
 		return refused(err)
 	}
-	letter := projection.Letter{ID: "msg_" + strings.ToLower(rand.Text()[:12]), From: me, Text: args.Message}
+	letter := projection.Letter{ID: messageID(caller.Key), From: me, Text: args.Message}
 	if err := s.o.Mesh.Send(letter, to); errors.Is(err, errUnknown) {
 		return tools.Reply{Text: "The mesh did not answer (" + err.Error() + "). The message may have been sent: ask its receiver before you send it again.", IsError: true}
 	} else if err != nil {
 		return failed(err)
 	}
 	return answered(fmt.Sprintf("Sent %s to %s.", letter.ID, strings.Join(to, ", ")), notes, data.PutText("id", letter.ID))
+}
+
+// messageID is a new message's id: a call that is made again after a take-over is the same message.
+func messageID(key string) string {
+	if key == "" {
+		key = rand.Text()
+	}
+	return "msg_" + journal.HashBytes([]byte(key))[:12]
 }
 
 // addresses are those of an agent that are of the same kind as to: its name, or role:NAME, or cap:NAME for each capability.
@@ -278,7 +290,7 @@ func (s *Service) acknowledge(arguments json.RawMessage) tools.Reply {
 		return failed(err)
 	}
 	read, err := s.o.Mesh.Acknowledge(me, ids)
-	s.o.Host.LettersRead(read)
+	s.o.Host.LettersRead(me, read)
 	if err != nil {
 		return failed(err)
 	}

@@ -48,6 +48,9 @@ func (l *Local) Send(letter projection.Letter, to []string) error {
 			if _, here := m.Agent(name, now); !here {
 				return nil, errLeft(name)
 			}
+			if m.Waits(name, letter.ID) {
+				return nil, nil // it was sent before
+			}
 			if err := roomFor(name, len(m.Inbox(name))); err != nil {
 				return nil, err
 			}

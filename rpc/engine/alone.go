@@ -11,11 +11,7 @@ import (
 
 // FilesChanged has the loop look at the views now: somebody has changed one.
 func (e *Engine) FilesChanged() {
-	e.do(func() {
-		if e.store != nil {
-			e.takeInEdits()
-		}
-	})
+	e.do(func() { e.takeInEdits() })
 }
 
 // Looks says whether a call only reads.
@@ -32,7 +28,7 @@ func Looks(tool string, arguments json.RawMessage) bool {
 func Look(o Options, seen *recovery.Seen, tool string, arguments json.RawMessage) tools.Reply {
 	t := toolCalls[tool]
 	o.Wall = time.Now
-	e := &Engine{o: o, due: newDueQueue(0), peeked: seen.State()}
+	e := &Engine{o: o, due: newDueQueue(0), again: newDueQueue(0), shown: seen.State()}
 	switch {
 	case t.read != nil:
 		t.call = (*Engine).historyOfFiles
@@ -42,7 +38,7 @@ func Look(o Options, seen *recovery.Seen, tool string, arguments json.RawMessage
 	return e.read(t, arguments, seen.Notes(t.shows.config, t.shows.reminders)...)
 }
 
-// read answers a tool that only reads out of the state that was peeked at.
+// read answers a tool that only reads out of a state that is read-only.
 func (e *Engine) read(t toolCall, arguments json.RawMessage, notes ...string) tools.Reply {
 	r := t.call(e, arguments)
 	if r.document != nil {

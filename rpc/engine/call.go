@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/projection/rawjson"
-	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/command"
 	"heartbeat-mcpl/rpc/text"
 	"heartbeat-mcpl/rpc/tools"
@@ -62,33 +60,79 @@ var toolCalls = map[string]toolCall{
 	"poll_feeds":           {shows: shows{true, true}, call: (*Engine).pollFeeds},
 }
 
-// Call runs a tool; answer is called once its events are on disk, or could not be put there. The tool's name must be one of
-// package tools, and none of the mesh's. False: the engine has ended, answer is never called.
-func (e *Engine) Call(tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
-	return e.CallBy(journal.ByTool, tool, arguments, answer)
+// Call is one call of a tool.
+type Call struct {
+	By        journal.Source
+	Tool      string // one of package tools
+	Arguments json.RawMessage
+	Key       string // tells it from all others over a take-over (SPEC 13.2); empty: it does not come again
+
+	Conversation string // of the host, where the call says it (SPEC 14.5)
+	Cancel       string // by which a waiting call is called off; empty: it cannot be
+	Patient      bool   // the host is told of progress while it waits
 }
 
-// CallBy is [Engine.Call] for somebody else than the agent.
-func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessage, answer func(tools.Reply)) bool {
-	t := toolCalls[tool]
-	if by == journal.ByTool && t.reads {
-		if r, done := e.readBeside(tool, t, arguments); done {
+// Call runs a tool for a session, nil for a command; answer is called once its events are on disk, or could not be put there. False:
+// the engine has ended, answer is never called.
+func (e *Engine) Call(s *Session, c Call, answer func(tools.Reply)) bool {
+	if c.Tool == "wait_for_wake" {
+		return e.wait(s, c, answer)
+	}
+	t, ours := toolCalls[c.Tool]
+	if !ours {
+		return e.callMesh(s, c, answer)
+	}
+	if c.Tool == "get_proactive_events" && e.mesh != nil && s != nil {
+		go func() { // what waits must be known first
+			e.mesh.Refresh(s.name)
+			e.hand(s, t, c, answer)
+		}()
+		return true
+	}
+	if c.By == journal.ByTool && t.reads {
+		if r, done := e.readBeside(s, t, c.Arguments); done {
 			answer(r)
 			return true
 		}
 	}
-	call := func() reply { return t.call(e, arguments) }
-	if t.parse != nil {
-		call = t.parse(e, arguments)
+	return e.hand(s, t, c, answer)
+}
+
+// callMesh runs one of the mesh's tools, beside the loop.
+func (e *Engine) callMesh(s *Session, c Call, answer func(tools.Reply)) bool {
+	if e.mesh == nil || s == nil {
+		answer(tools.Reply{IsError: true, Text: c.Tool + " is not served here: it is the agent's own; heartbeat-mcpl mesh shows who is here"})
+		return true
 	}
 	return e.do(func() {
-		e.by = by
+		e.speaks(s)
+		name := s.name
+		go func() { answer(e.mesh.Call(name, c.Key, c.Tool, c.Arguments)) }()
+	})
+}
+
+// speaks notes that a session called.
+func (e *Engine) speaks(s *Session) {
+	if s != nil {
+		e.spoken++
+		s.turn, s.called = e.spoken, e.now()
+	}
+}
+
+// hand has the loop make a call.
+func (e *Engine) hand(s *Session, t toolCall, c Call, answer func(tools.Reply)) bool {
+	call := func() reply { return t.call(e, c.Arguments) }
+	if t.parse != nil {
+		call = t.parse(e, c.Arguments)
+	}
+	return e.do(func() {
+		e.speaks(s)
+		e.call = caller{by: c.By, session: s, key: c.Key}
+		defer func() { e.call = caller{} }()
 		if t.read != nil {
-			t.read(e, arguments, func(r reply) { answer(finish(r, append(r.notes, e.readNotes(t.shows)...), nil, true)) })
-			return
-		}
-		if e.store == nil {
-			answer(e.standby(tool, arguments, t))
+			t.read(e, c.Arguments, func(r reply) {
+				answer(finish(r, append(r.notes, e.store.Notes(t.shows.config, t.shows.reminders)...), nil, true))
+			})
 			return
 		}
 		if e.mustLook() {
@@ -97,7 +141,7 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 			}
 			e.lookAtFiles()
 		}
-		r := call()
+		r := e.once(c, call)
 		if r.document != nil {
 			e.then(func(saved error) {
 				if r.beside == nil {
@@ -118,19 +162,18 @@ func (e *Engine) CallBy(by journal.Source, tool string, arguments json.RawMessag
 
 // readBeside answers a tool that only reads, on the caller's goroutine. False: the loop is at work, has been handed something that
 // comes first, or must wait for a writing of the views, whose end it alone takes in.
-func (e *Engine) readBeside(tool string, t toolCall, arguments json.RawMessage) (answer tools.Reply, done bool) {
+func (e *Engine) readBeside(s *Session, t toolCall, arguments json.RawMessage) (answer tools.Reply, done bool) {
 	if !e.working.TryLock() {
 		return tools.Reply{}, false
 	}
 	defer e.working.Unlock()
-	if e.store == nil || e.handed.Load() > 0 {
+	if e.handed.Load() > 0 {
 		return tools.Reply{}, false
 	}
-	e.by = journal.ByTool
-	look, now := e.mustLook(), e.now()
-	if !look && e.told.is(tool, arguments, now) {
-		return e.told.reply, true
-	}
+	e.speaks(s)
+	e.call = caller{by: journal.ByTool, session: s}
+	defer func() { e.call = caller{} }()
+	look := e.mustLook()
 	if look && e.store.EditedMeanwhile() {
 		return tools.Reply{}, false
 	}
@@ -142,54 +185,12 @@ func (e *Engine) readBeside(tool string, t toolCall, arguments json.RawMessage) 
 		e.do(func() {}) // the loop does not know yet that there are views to write, and maybe other times to wake at
 	}
 	r := t.call(e, arguments)
-	e.told = told{tool, arguments, now, finish(r, e.notes(t, r), saved, e.store.Journalled())}
-	return e.told.reply, true
-}
-
-// told is the last reply that was given beside the loop. The same call gets it again while nothing can have changed: in the same
-// read from the host, before the next turn of the loop, within one millisecond.
-type told struct {
-	tool      string
-	arguments json.RawMessage
-	at        int64
-	reply     tools.Reply
-}
-
-func (t *told) is(tool string, arguments json.RawMessage, now int64) bool {
-	return t.at == now && t.tool == tool && bytes.Equal(t.arguments, arguments)
+	return finish(r, e.notes(t, r), saved, e.store.Journalled()), true
 }
 
 // notes are all the sentences that go below a reply.
 func (e *Engine) notes(t toolCall, r reply) []string {
 	return append(slices.Clone(r.notes), e.store.Notes(t.shows.config, t.shows.reminders)...)
-}
-
-// readNotes are what a reply that was read from the journal must say.
-func (e *Engine) readNotes(s shows) []string {
-	if e.store == nil {
-		return []string{e.standing()}
-	}
-	return e.store.Notes(s.config, s.reminders)
-}
-
-// Standing is why this server changes nothing now: another one holds the journal (SPEC 1.5); empty while none does. It waits for the loop.
-func (e *Engine) Standing() string {
-	var why string
-	if !e.await(func(done func()) {
-		if e.held != nil {
-			why = e.standing()
-		}
-		done()
-	}) {
-		return ""
-	}
-	return why
-}
-
-// standing says who holds the journal.
-func (e *Engine) standing() string {
-	return fmt.Sprintf("Another heartbeat-mcpl (process %d) holds the journal %s: this server changes nothing, and takes over within a second of that one's end.",
-		e.held.PID, e.o.Store.Journal)
 }
 
 // finish says beside the reply what the files make it say, and whether what changed is saved (SPEC 3.6, 3.7).
@@ -210,22 +211,6 @@ func finish(r reply, notes []string, saved error, journalled bool) tools.Reply {
 		reply.Structured = r.data.PutTexts("notes", notes).JSON()
 	}
 	return reply
-}
-
-// standby answers while another server holds the journal: what only reads is answered from the files, nothing is
-// changed (SPEC 1.5).
-func (e *Engine) standby(tool string, arguments json.RawMessage, t toolCall) tools.Reply {
-	holder := e.standing()
-	spec := tools.Find(tool)
-	if spec == nil || !spec.ReadOnly {
-		return tools.Reply{Text: holder + " Call again then, or end the other server.", IsError: true}
-	}
-	state, err := recovery.Peek(e.o.Store.Journal)
-	if err != nil {
-		return tools.Reply{Text: fmt.Sprintf("%s Its journal cannot be read (%v).", holder, err), IsError: true}
-	}
-	reader := &Engine{o: e.o, policy: e.policy, held: e.held, due: newDueQueue(0), peeked: state}
-	return reader.read(t, arguments, holder)
 }
 
 func (e *Engine) status(arguments json.RawMessage) reply {
@@ -251,15 +236,19 @@ func (e *Engine) configure(arguments json.RawMessage) reply {
 
 // change brings the settings to what is asked for, and says so.
 func (e *Engine) change(change projection.Change, notes []string) reply {
-	event := e.state().Configure(e.by, change)
+	event := e.state().Configure(e.call.by, change)
 	said := "No changes. "
 	if event != nil {
 		said = "Updated. "
 		e.record(event)
 	}
+	return e.configured(said, event != nil, notes)
+}
+
+func (e *Engine) configured(said string, changed bool, notes []string) reply {
 	r := e.statusReply(said, notes)
-	r.data = r.data.Put("changed", event != nil)
-	r.changed, r.saves = event != nil, true
+	r.data = r.data.Put("changed", changed)
+	r.changed, r.saves = changed, true
 	return r
 }
 
@@ -306,14 +295,14 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 	if e.o.Offline != "" {
 		return reply{isError: true, text: "The heartbeat was not sent: " + e.o.Offline + "."}
 	}
-	blocked := e.policy.Blocked()
+	blocked := e.blocked()
 	if blocked != "" && e.pollable() {
 		return e.askForBeat(blocked, notes)
 	}
 	if blocked != "" {
-		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.policy.Remedy()}
+		return reply{isError: true, text: "The heartbeat was not sent: " + blocked + ". " + e.remedy()}
 	}
-	if waiting := e.host.Backlog(); waiting >= mostUnread {
+	if waiting := e.unread(); waiting >= mostUnread {
 		return reply{isError: true, text: fmt.Sprintf("The heartbeat was not sent: the host has not read what this server wrote (%d bytes wait). Try again when it reads.", waiting)}
 	}
 	e.fireBeat(e.now(), e.now(), true)
@@ -325,10 +314,41 @@ func (e *Engine) trigger(arguments json.RawMessage) reply {
 
 // askForBeat makes a heartbeat wait to be polled at once, also while it is paused.
 func (e *Engine) askForBeat(blocked string, notes []string) reply {
-	e.record(&journal.Ask{By: e.by})
+	e.record(&journal.Ask{By: e.call.by})
 	r := e.statusReply("Heartbeat due now: nothing is pushed here ("+blocked+"), and the next get_proactive_events returns it. ", notes)
 	r.data = r.data.Put("fired", false).Put("toBePolled", true)
 	r.changed = true
+	return r
+}
+
+// once makes a call, unless it is one that was done before and could not be answered: that is answered from what it did.
+func (e *Engine) once(c Call, call func() reply) reply {
+	done, was := projection.Done{}, false
+	if c.Key != "" {
+		done, was = e.state().Done(c.Key)
+	}
+	if !was {
+		return call()
+	}
+	e.o.Log.Info("a call that was done before its process ended is answered", "tool", c.Tool)
+	r := reply{changed: true, saves: true}
+	switch done.Kind {
+	case journal.KindAdd:
+		if reminder, open := e.state().Reminder(done.ID); open {
+			return e.reminderSet(reminder, e.o.Zone, nil)
+		}
+		r.text, r.data = "Reminder "+done.ID+" was set, and is over by now.", rawjson.Object{}.PutText("id", done.ID)
+	case journal.KindCancel:
+		r.text = fmt.Sprintf("Cancelled %s. %d reminder(s) remain.", text.OneLine(done.ID), e.state().Len())
+		r.data = rawjson.Object{}.PutText("id", done.ID).Put("cancelled", true).Put("remaining", e.state().Len())
+	case journal.KindFire:
+		r = e.statusReply("Heartbeat fired. ", nil)
+		r.data = r.data.Put("fired", true).Put("toBePolled", false)
+	case journal.KindAck:
+		return reply{document: ackReply{OK: true, Acked: done.Count, Unknown: []string{}}, changed: true}
+	default:
+		return e.configured("Updated. ", true, nil)
+	}
 	return r
 }
 
@@ -343,7 +363,7 @@ func (e *Engine) parseAdd(arguments json.RawMessage) func() reply {
 func (e *Engine) addReminder(args tools.AddArgs, notes []string) reply {
 	now := e.now()
 	event := &journal.Add{
-		By: e.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now,
+		By: e.call.by, ID: e.newReminderID(), Message: args.Message, CreatedAt: now,
 		Details: journal.Details{Title: args.Title, Severity: args.Severity, URL: args.URL, Cron: args.Cron, Repeats: args.Repeats, Left: args.Count},
 	}
 	if args.Until != nil {
@@ -362,17 +382,23 @@ func (e *Engine) addReminder(args tools.AddArgs, notes []string) reply {
 	e.retryNow()
 	e.logWaiting()
 	r, _ := e.state().Reminder(event.ID)
+	return e.reminderSet(r, args.Zone, notes)
+}
+
+// reminderSet is the reply to reminder_add; times are shown in the zone that was asked for.
+func (e *Engine) reminderSet(r *projection.Reminder, zone *time.Location, notes []string) reply {
+	now := e.now()
 	then := r.Then(text.MostThen, now)
-	said := text.ReminderSet(r, now, args.Zone) + "\n" + text.Meaning(r, then, now, args.Zone)
-	data := reminderData(r, now, args.Zone).PutText("createdAt", text.Offset(r.CreatedAt, args.Zone))
+	said := text.ReminderSet(r, now, zone) + "\n" + text.Meaning(r, then, now, zone)
+	data := reminderData(r, now, zone).PutText("createdAt", text.Offset(r.CreatedAt, zone))
 	if len(then) > 0 {
-		data = data.PutTexts("then", text.Offsets(then, args.Zone))
+		data = data.PutTexts("then", text.Offsets(then, zone))
 	}
 	if caution := text.Caution(r); caution != "" {
 		data = data.PutText("caution", caution)
 	}
 	return reply{
-		text: said, data: data.PutText("timeZone", args.Zone.String()),
+		text: said, data: data.PutText("timeZone", zone.String()),
 		notes: append(notes, e.unpushable()...), changed: true, saves: true,
 	}
 }
@@ -479,7 +505,7 @@ func (e *Engine) listReminders(arguments json.RawMessage) reply {
 	if more > 0 {
 		answer += fmt.Sprintf("\nAnd %d more: call reminder_list again with after %s.", more, text.Quote(last.ID))
 	}
-	if why := e.waiting(now); why != "" {
+	if why := e.whyWaiting(now); why != "" {
 		answer += "\n" + why
 		data = data.PutText("waiting", why)
 	}
@@ -520,8 +546,8 @@ func (e *Engine) listed(r *projection.Reminder, now int64) rawjson.Object {
 	return data
 }
 
-// waiting is why due reminders wait, empty where none does.
-func (e *Engine) waiting(now int64) string {
+// whyWaiting is why due reminders wait, empty where none does.
+func (e *Engine) whyWaiting(now int64) string {
 	overdue := false
 	e.state().Soonest(nil, func(r *projection.Reminder) bool {
 		overdue = r.FireAt <= now
@@ -533,10 +559,10 @@ func (e *Engine) waiting(now int64) string {
 		return ""
 	case blocked != "":
 		return "Reminders that are due wait: " + blocked + "."
-	case e.busy():
+	case e.allBusy():
 		return "Reminders that are due wait until the turn that runs has ended."
 	}
-	n := e.notTaken(now)
+	n := e.notTakenYet(now)
 	if n.Reminders == 0 {
 		return ""
 	}
@@ -548,14 +574,14 @@ func (e *Engine) unpushable() []string {
 	if e.o.Offline != "" {
 		return []string{"No reminder is sent now: " + e.o.Offline + "."}
 	}
-	if e.policy.Pushable() {
+	if e.program != nil || slices.ContainsFunc(e.sessions, func(s *Session) bool { return s.policy.Pushable() || s.client.Channel }) {
 		return nil
 	}
 	polled := " Reminders are kept until then."
 	if e.pollable() {
 		polled = " Until then a host can poll them with get_proactive_events."
 	}
-	return []string{"No reminder will be pushed on this connection: " + e.policy.Blocked() + ". " + e.policy.Remedy() + polled}
+	return []string{"No reminder will be pushed on this connection: " + e.blocked() + ". " + e.remedy() + polled}
 }
 
 func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
@@ -583,7 +609,7 @@ func (e *Engine) cancelReminder(arguments json.RawMessage) reply {
 		return reply{isError: true, text: strings.Join(unknown, " ") + nothing + " Call reminder_list to see the ids."}
 	}
 	for _, id := range args.IDs {
-		e.record(&journal.Cancel{By: e.by, ID: id})
+		e.record(&journal.Cancel{By: e.call.by, ID: id})
 	}
 	e.retryNow()
 	e.logWaiting()
@@ -616,15 +642,27 @@ func (e *Engine) nearest(id string) string {
 	return " The nearest: " + strings.Join(near, ", ") + "."
 }
 
-// blocked is why no wake can be sent, empty while one can.
-func (e *Engine) blocked() string {
-	if e.held != nil {
-		return fmt.Sprintf("another server holds the journal: process %d", e.held.PID)
+// remedy is what has to happen so that wakes can be sent, as far as the caller's host, or else the one that called last, can see to it.
+func (e *Engine) remedy() string {
+	s := e.call.session
+	if all := e.bySpoken(); s == nil && len(all) > 0 {
+		s = all[0]
 	}
-	if e.o.Offline != "" {
-		return e.o.Offline
+	if s == nil {
+		return "Open a session on a host that speaks MCPL."
 	}
-	return e.policy.Blocked()
+	return s.policy.Remedy()
+}
+
+// unread is how many bytes wait for the session that reads best, of those that let wakes through.
+func (e *Engine) unread() int64 {
+	least := int64(-1)
+	for _, s := range e.sessions {
+		if n := s.host.Backlog(); s.policy.Blocked() == "" && (least < 0 || n < least) {
+			least = n
+		}
+	}
+	return least
 }
 
 // statusReply says where the heartbeat stands, in words behind others and as data.
@@ -633,9 +671,9 @@ func (e *Engine) statusReply(before string, notes []string) reply {
 	next, active := e.nextBeat()
 	s := text.Status{
 		Config: c, Mode: c.Mode, NextMs: next, NowMs: e.now(), Reminders: e.state().Len(), Blocked: e.blocked(),
-		Polled: e.polled(), NotTaken: e.notTaken(e.now()), Beats: e.state().Beats, Zone: e.o.Zone,
+		Polled: e.polled(), NotTaken: e.notTakenYet(e.now()), Beats: e.state().Beats, Zone: e.o.Zone,
 	}
-	if c.Mode == projection.ModeSilent && e.beat.refusedSilent {
+	if c.Mode == projection.ModeSilent && e.refusedSilent() {
 		s.Mode += " (the host refused a silent wake, so each goes out with its text)"
 	}
 	return reply{text: before + s.String(), data: statusData(s, active), notes: notes}
@@ -647,12 +685,12 @@ const pollsWithin = 10 * time.Minute
 // polled says how this connection gets its wakes where nothing can be pushed; empty: in no way.
 func (e *Engine) polled() string {
 	switch {
-	case e.held != nil || e.o.Offline != "" || e.policy.Blocked() == "" || !e.pollable():
+	case e.o.Offline != "" || e.blocked() == "" || !e.pollable():
 		return ""
 	case !e.polledAt.IsZero() && time.Since(e.polledAt) <= pollsWithin:
 		return "polled (this host polls: get_proactive_events)"
 	}
-	return "pollable (" + e.policy.Blocked() + ": what is due waits for get_proactive_events)"
+	return "pollable (" + e.blocked() + ": what is due waits for get_proactive_events)"
 }
 
 func statusData(s text.Status, active bool) rawjson.Object {

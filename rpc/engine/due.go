@@ -2,15 +2,15 @@ package engine
 
 import "container/heap"
 
-// dueQueue holds when each reminder is to be pushed next, soonest first: O(log n) to add and to remove, with one entry
-// a reminder, however often it moves.
+// dueQueue holds when each wake is to be offered next, soonest first: O(log n) to add and to remove, with one entry
+// a wake, however often it moves.
 type dueQueue struct {
 	entries []dueEntry
-	at      map[string]int // id: place in entries
+	at      map[string]int // key: place in entries
 }
 
 type dueEntry struct {
-	id  string
+	key string
 	due int64 // Unix milliseconds
 }
 
@@ -19,14 +19,14 @@ func newDueQueue(room int) *dueQueue {
 	return &dueQueue{entries: make([]dueEntry, 0, room), at: make(map[string]int, room)}
 }
 
-// add puts an id that is not in the queue at due.
-func (q *dueQueue) add(id string, due int64) {
-	q.Push(dueEntry{id, due})
+// add puts a key that is not in the queue at due.
+func (q *dueQueue) add(key string, due int64) {
+	q.Push(dueEntry{key, due})
 	heap.Fix(q, len(q.entries)-1)
 }
 
-func (q *dueQueue) remove(id string) {
-	if i, ok := q.at[id]; ok {
+func (q *dueQueue) remove(key string) {
+	if i, ok := q.at[key]; ok {
 		heap.Remove(q, i)
 	}
 }
@@ -54,16 +54,16 @@ func (q *dueQueue) Len() int           { return len(q.entries) }
 func (q *dueQueue) Less(i, j int) bool { return q.entries[i].due < q.entries[j].due }
 func (q *dueQueue) Swap(i, j int) {
 	q.entries[i], q.entries[j] = q.entries[j], q.entries[i]
-	q.at[q.entries[i].id], q.at[q.entries[j].id] = i, j
+	q.at[q.entries[i].key], q.at[q.entries[j].key] = i, j
 }
 func (q *dueQueue) Push(e any) {
 	entry := e.(dueEntry)
-	q.at[entry.id] = len(q.entries)
+	q.at[entry.key] = len(q.entries)
 	q.entries = append(q.entries, entry)
 }
 func (q *dueQueue) Pop() any {
 	last := q.entries[len(q.entries)-1]
 	q.entries = q.entries[:len(q.entries)-1]
-	delete(q.at, last.id)
+	delete(q.at, last.key)
 	return last
 }

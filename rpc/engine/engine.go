@@ -3,14 +3,15 @@
 // results back. A tool that only reads is answered where it is called while the loop rests: a lock around each turn
 // keeps the two apart, and nothing else here is locked.
 //
-// Start with [New] and [Engine.Run]. Each turn of the loop takes all that was handed over, lets it record events, looks
+// Start with [Open] and [Engine.Run]; [Engine.Connect] adds a session. Each turn of the loop takes all that was handed over, lets it record events, looks
 // at the clock, appends every event with one fsync, and only then answers and pushes: a reply leaves after its event is on
 // disk (SPEC 9.1), a wake after its fire event (write-ahead, SPEC 6.6).
 package engine
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -21,26 +22,16 @@ import (
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/recovery"
-	"heartbeat-mcpl/rpc/mcpl"
-	"heartbeat-mcpl/rpc/wire"
+	"heartbeat-mcpl/rpc/delivery"
+	"heartbeat-mcpl/rpc/tools"
 )
 
 const (
-	tick         = time.Second            // how often the wall clock is looked at (SPEC 6.8)
-	lockPoll     = 250 * time.Millisecond // how often a held journal is tried again (SPEC 1.5)
+	tick         = time.Second     // how often the wall clock is looked at (SPEC 6.8)
+	takeOverRest = 2 * time.Second // how long the sessions of the last holder may take to be back
 	trimEvery    = time.Hour
 	flushSpacing = 100 * time.Millisecond // between the begins of two writings of the views (SPEC 2.3: up to 200 ms behind)
 )
-
-// Host is the connection that wakes are pushed on.
-type Host interface {
-	// Call sends a request; answer is called once, and a second time for a real answer after the limit.
-	Call(method string, params any, limit time.Duration, answer func(wire.Answer)) error
-	// Backlog is how many bytes wait for the host to read.
-	Backlog() int64
-	// Reads is how often something was read from the host: what one read brought was written before any of it was answered.
-	Reads() uint64
-}
 
 // Options are what an Engine needs to know.
 type Options struct {
@@ -50,12 +41,12 @@ type Options struct {
 	NewID func() string    // random text, for the ids of reminders and events; nil: from crypto/rand
 	Wall  func() time.Time // the wall clock; nil: time.Now
 
-	Opened func() // the journal is open and this process holds its lock; called by the loop; may be nil
-	// TakeLetters acknowledges messages of the mesh that a host polled; called beside the loop; nil: there is no mesh.
-	TakeLetters func(ids []string)
-	Offline     string              // why nothing can be pushed in this process at all; empty: the host's policy says
-	Changed     func(uris []string) // resources changed; called by the loop, must not block; may be nil
-	Proactive   bool                // wakes can be polled on every connection, also where they are pushed
+	// Mesh serves the tools by which agents see each other; nil: there is none.
+	Mesh      Mesh
+	Offline   string            // why nothing can be pushed in this process at all; empty: the host's policy says
+	Command   *delivery.Command // that is started for wakes that no session takes; nil: there is none (SPEC 14.4)
+	Retry     time.Duration     // how long a command that says "not now" is left alone at first; 0: a minute
+	Proactive bool              // wakes can be polled on every connection, also where they are pushed
 }
 
 // Engine is the loop. All fields below working belong to who holds it.
@@ -66,43 +57,72 @@ type Engine struct {
 	done    chan struct{} // closed when the loop has ended
 	working sync.Mutex    // held by a turn of the loop, and by a call that is answered beside it
 
-	host        Host
-	store       *recovery.Store     // nil: another server holds the journal
-	held        *journal.HeldError  // who, then
-	policy      mcpl.Policy         // what this connection's host allows
-	pushing     atomic.Bool         // the host lets wakes through; read by anybody
-	initialized bool                // the handshake was done
-	after       []func(saved error) // what waits for the commit of this turn
-	next        []func()            // what the loop handed to its own next turn
+	store    *recovery.Store
+	program  *program // nil: there is none
+	mesh     Mesh     // nil: there is none
+	sessions []*Session
+	pushing  atomic.Bool         // a session lets wakes through; read by anybody
+	after    []func(saved error) // what waits for the commit of this turn
+	next     []func()            // what the loop handed to its own next turn
 
-	due      *dueQueue           // reminders that were not tried yet
-	again    *dueQueue           // those that the host did not take
-	soon     map[string]struct{} // event ids of pushes that were not taken, and are to be tried again at once
-	flights  map[string]*flight  // pushes without an answer, by event id
+	due      *dueQueue
+	flights  map[string]*flight            // offers without an outcome, by event id
+	tried    map[string]map[deliverer]bool // who turned a wake down in this round
+	out      map[deliverer]int             // how many offers each has without an outcome
+	offered  uint64                        // Seq of the last offer
+	spoken   uint64                        // turn of the session that called last
+	resting  time.Time                     // until when wakes that were offered to a session that is not back yet wait for it
+	again    *dueQueue                     // wakes that were not taken, by key
+	soon     map[string]struct{}           // event ids of offers that were not taken, and are to be tried again at once
 	beat     heartbeat
 	clock    clock
 	flushed  chan struct{} // a writing of the views ended
 	flushing bool
 	nextWork time.Time // when the next writing may begin
 	lastLook time.Time // at the files
-	looked   uint64    // the host's Reads at the last look before a call
 	timer    *time.Timer
 	changes  changes
-	letters  letters
+	messages messages
 
-	participant func(agent, pane string) // waits for the journal to be taken over; nil: nobody does
-	turns       turns                    // that run on the host, as far as it tells (SPEC 11.3)
-	trimAt      time.Time                // when to look for old segments next
-	polledAt    time.Time                // when the host polled last
-	policyAt    time.Time                // when to say that no policy came; zero: never
+	trimAt   time.Time // when to look for old segments next
+	polledAt time.Time // when a host polled last
 
-	by     journal.Source    // who makes the call that is being answered
-	told   told              // beside the loop, since its last turn
-	peeked *projection.State // in place of the store's, for a reply of a server that waits for the journal
+	call  caller            // of the call that is being answered
+	shown *projection.State // in place of the store's, for what is answered read-only
 }
 
-// New makes an engine; Run starts it.
-func New(o Options) *Engine {
+// Mesh is what an engine needs of the agents' mesh. Its methods may wait for it.
+type Mesh interface {
+	// Call runs one of the mesh's tools for a session. A call that comes again comes under its key.
+	Call(session, key, tool string, arguments json.RawMessage) tools.Reply
+	// Refresh has [Engine.Letters] told what waits for a session's agent.
+	Refresh(session string)
+	// Take acknowledges messages that a session polled.
+	Take(session string, ids []string)
+}
+
+// caller is who makes a call.
+type caller struct {
+	by      journal.Source
+	session *Session // nil: a command
+	key     string
+}
+
+// Open opens the journal and the views in whatever state they are. A [*journal.HeldError] says that another process holds the journal;
+// there is no other error. [Engine.Run] must follow.
+func Open(o Options) (*Engine, error) {
+	e := newEngine(o)
+	e.clock = newClock(e.o.Wall)
+	store, err := recovery.Open(e.o.Store)
+	if err != nil {
+		return nil, err
+	}
+	e.store = store
+	return e, nil
+}
+
+// newEngine is an engine without a store. It is at work until it rests in [Engine.Run]: nothing is answered beside it before that.
+func newEngine(o Options) *Engine {
 	if o.Wall == nil {
 		o.Wall = time.Now
 	}
@@ -110,15 +130,23 @@ func New(o Options) *Engine {
 		o.NewID = randomID
 	}
 	o.Store.Now, o.Store.Log = o.Wall, o.Log
-	return &Engine{
+	e := &Engine{
 		o: o, inbox: make(chan func(), 1024), done: make(chan struct{}),
-		due: newDueQueue(0), again: newDueQueue(0), soon: map[string]struct{}{}, flights: map[string]*flight{},
-		flushed: make(chan struct{}, 1), letters: letters{read: map[string]bool{}},
+		due: newDueQueue(0), again: newDueQueue(0), soon: map[string]struct{}{}, flights: map[string]*flight{}, tried: map[string]map[deliverer]bool{}, out: map[deliverer]int{},
+		flushed: make(chan struct{}, 1), messages: newMessages(),
 	}
+	if o.Command != nil {
+		e.program = newProgram(e, o.Command, o.Retry)
+	}
+	e.working.Lock()
+	return e
 }
 
-// Attach sets the connection. Call it before Run.
-func (e *Engine) Attach(h Host) { e.host = h }
+// Join has the mesh's tools served. Call it before Run.
+func (e *Engine) Join(m Mesh) { e.mesh = m }
+
+// Locked says whether this process holds the journal's lock. Call it before Run.
+func (e *Engine) Locked() bool { return e.store.Locked() }
 
 // do hands f to the loop. False: the loop has ended, f is never called.
 func (e *Engine) do(f func()) bool {
@@ -150,31 +178,39 @@ func (e *Engine) await(f func(done func())) bool {
 	}
 }
 
-// Run opens the journal and works until ctx is done; then it brings everything to disk (SPEC 1.4). reason is asked for
-// the stop event's text. Offline it does not wait for a journal that cannot be opened, but returns why (a [*journal.HeldError]
-// where another process holds it) and answers nothing.
+// Run works until ctx is done; then it brings everything to disk (SPEC 1.4). reason is asked for the stop event's text.
 func (e *Engine) Run(ctx context.Context, reason func() string) error {
 	defer close(e.done)
-	e.clock = newClock(e.o.Wall)
 	e.timer = time.NewTimer(0)
 	defer e.timer.Stop()
-	e.working.Lock() // for good, but for the rests between turns: nothing is answered before the beginning and after the end
-	if err := e.tryOpen(); err != nil && e.o.Offline != "" {
-		return err
-	}
+	e.begin()
 	for ctx.Err() == nil {
 		e.turn(ctx)
+	}
+	if e.program != nil {
+		e.program.close()
 	}
 	e.drain()
 	e.commit()
 	e.endFlush()
-	if e.store == nil {
-		return nil
-	}
 	if err := e.store.Close(e.now(), reason()); err != nil {
 		return fmt.Errorf("close the journal: %w", err)
 	}
 	return nil
+}
+
+// begin takes in what the journal says is due.
+func (e *Engine) begin() {
+	e.resting = time.Now().Add(takeOverRest)
+	e.beginHeartbeat()
+	e.rebuildQueues()
+	e.retryNow()
+	if e.drain(); len(e.sessions) == 0 {
+		e.logWaiting()
+	}
+	if e.state().Len() > manyReminders {
+		go debug.FreeOSMemory()
+	}
 }
 
 // turn waits for something to do and does all of it.
@@ -185,13 +221,9 @@ func (e *Engine) turn(ctx context.Context) {
 		return
 	}
 	e.drain()
-	e.pushing.Store(e.policy.Blocked() == "")
-	if e.store == nil {
-		_ = e.tryOpen() // said by the log, and tried again
-	} else {
-		e.lookAtClock()
-		e.trim()
-	}
+	e.pushing.Store(e.blocked() == "")
+	e.fireDue()
+	e.trim()
 	e.commit()
 	e.flush()
 }
@@ -209,7 +241,6 @@ func (e *Engine) rest(ctx context.Context) {
 	case <-ctx.Done():
 	}
 	e.working.Lock()
-	e.told = told{}
 	if handed != nil {
 		e.takeOver(handed)
 	}
@@ -246,14 +277,13 @@ func (e *Engine) Pushing() bool { return e.pushing.Load() }
 
 // commit appends what the turn recorded and then lets out what waits for it. An error says that it could not be appended.
 func (e *Engine) commit() (saved error) {
-	if e.store != nil {
-		saved = e.store.Commit(e.now())
-	}
+	saved = e.store.Commit(e.now())
 	after := e.after
 	e.after = nil
 	for _, f := range after {
 		f(saved)
 	}
+	e.handOver()
 	e.tellChanges()
 	return saved
 }
@@ -271,7 +301,7 @@ func (e *Engine) trim() {
 
 // flush begins a writing of the views when they are behind and the last one is long enough ago.
 func (e *Engine) flush() {
-	if e.store == nil || e.flushing || time.Now().Before(e.nextWork) || !e.store.Behind() && time.Since(e.lastLook) < flushSpacing {
+	if e.flushing || time.Now().Before(e.nextWork) || !e.store.Behind() && time.Since(e.lastLook) < flushSpacing {
 		return
 	}
 	e.lastLook = time.Now()
@@ -306,14 +336,12 @@ func (e *Engine) untilNext() time.Duration {
 	if len(e.next) > 0 {
 		return 0
 	}
-	if e.store == nil {
-		return lockPoll
-	}
 	wait := tick
 	if next, ok := e.nextDue(); ok {
 		wait = min(wait, time.Duration(max(0, next-e.now()))*time.Millisecond)
 	}
-	if e.o.Changed != nil && len(e.changes.uris) > 0 {
+	wait = min(wait, e.untilWaits())
+	if len(e.sessions) > 0 && len(e.changes.uris) > 0 {
 		wait = min(wait, max(0, flushSpacing-time.Since(e.changes.last)))
 	}
 	if !e.flushing && e.store.Behind() {
@@ -322,48 +350,16 @@ func (e *Engine) untilNext() time.Duration {
 	return wait
 }
 
-// tryOpen opens the journal, unless another server holds it (SPEC 1.5): then the error says so.
-func (e *Engine) tryOpen() error {
-	store, err := recovery.Open(e.o.Store)
-	if held := new(journal.HeldError); errors.As(err, &held) {
-		if e.held == nil {
-			e.o.Log.Warn("another server holds the journal: this one changes nothing and takes over when the lock is free", "journal", e.o.Store.Journal, "pid", held.PID)
-		}
-		e.held = held
-		return err
-	}
-	if err != nil {
-		return err
-	}
-	if e.held != nil {
-		e.o.Log.Info("the journal is free: this server takes over", "journal", e.o.Store.Journal)
-	}
-	e.store, e.held = store, nil
-	e.rebuildQueue()
-	e.retryNow()
-	e.beginHeartbeat()
-	if e.o.Opened != nil && store.Locked() {
-		e.o.Opened()
-	}
-	if e.initialized {
-		e.logWaiting()
-	}
-	e.policyInForce()
-	if answer := e.participant; answer != nil {
-		e.participant = nil
-		answer(e.state().Agent, e.state().Pane)
-	}
-	if e.state().Len() > manyReminders {
-		go debug.FreeOSMemory()
-	}
-	return nil
-}
-
 // manyReminders is from how many on the memory that reading them took is given back at once: it is more than they keep.
 const manyReminders = 10_000
 
 // record makes events of the bodies and keeps the due queue in step with what they change.
 func (e *Engine) record(bodies ...journal.Body) {
+	for _, b := range bodies {
+		if s := e.call.session; s != nil {
+			journal.Attribute(b, s.name, e.call.key)
+		}
+	}
 	e.store.Record(e.now(), bodies...)
 	for _, b := range bodies {
 		e.changes.note(b)
@@ -373,26 +369,37 @@ func (e *Engine) record(bodies ...journal.Body) {
 		case *journal.Cancel:
 			e.schedule(b.ID)
 		case *journal.Ack:
-			e.schedule(b.ID)
+			e.schedule(cmp.Or(b.ID, heartbeatKey))
 		case *journal.Fire:
-			e.schedule(b.ID)
-		case *journal.Refuse:
-			e.schedule(b.ID)
+			e.schedule(cmp.Or(b.ID, heartbeatKey))
+		case *journal.Tell:
+			e.schedule(messageKey + b.Message)
+		case *journal.Told:
+			e.schedule(messageKey + b.Message)
+		case *journal.Drop:
+			e.schedule(heartbeatKey)
 		case *journal.Configure:
 			e.beat.waiting = e.beat.waiting && !b.Reanchor
+			e.schedule(heartbeatKey)
 		case *journal.Clock:
-			e.rebuildQueue()
+			e.rebuildQueues()
 		}
 	}
 }
 
 // mustLook says whether edits have to be taken in before a call is answered: once for all calls that came in one read, as whoever
 // made them saw none of their answers before the last was made.
-func (e *Engine) mustLook() bool { return e.by != journal.ByTool || e.host.Reads() != e.looked }
+func (e *Engine) mustLook() bool {
+	s := e.call.session
+	return e.call.by != journal.ByTool || s == nil || s.host.Reads() != s.looked
+}
 
 // lookAtFiles takes in edits before a call is answered, and says whether there were any.
 func (e *Engine) lookAtFiles() bool {
-	e.looked, e.lastLook = e.host.Reads(), time.Now()
+	e.lastLook = time.Now()
+	if s := e.call.session; s != nil {
+		s.looked = s.host.Reads()
+	}
 	return e.takeInEdits()
 }
 
@@ -408,14 +415,14 @@ func (e *Engine) takenIn() {
 	if e.store.Edited() {
 		e.changes.note(&journal.Configure{})
 		e.changes.note(&journal.Add{})
-		e.rebuildQueue()
+		e.rebuildQueues()
 		e.retryNow()
 	}
 }
 
 func (e *Engine) state() *projection.State {
 	if e.store == nil {
-		return e.peeked
+		return e.shown
 	}
 	return e.store.State()
 }

@@ -33,6 +33,7 @@ type rig struct {
 	t      *testing.T
 	dir    string
 	e      *Engine
+	s      *Session
 	host   *fakeHost
 	log    *lockedBuffer
 	keep   time.Duration
@@ -68,7 +69,7 @@ func (b *lockedBuffer) String() string {
 func (r *rig) start() {
 	r.host, r.log = &fakeHost{}, new(lockedBuffer)
 	n := 0
-	r.e = New(Options{
+	e, err := Open(Options{
 		Store: recovery.Options{
 			Files: recovery.Files{
 				Config: filepath.Join(r.dir, "config.json"), Reminders: filepath.Join(r.dir, "reminders.json"), Journal: filepath.Join(r.dir, "journal"),
@@ -80,11 +81,20 @@ func (r *rig) start() {
 		NewID: func() string { n++; return fmt.Sprintf("%x_%d", time.Now().UnixNano(), n) },
 		Wall:  func() time.Time { return time.Now().Round(0).Add(time.Duration(r.step.Load())) },
 	})
-	r.e.Attach(r.host)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.e, r.s = e, connect(e, r.host, "s")
 	ctx, cancel := context.WithCancel(context.Background())
 	r.cancel, r.ended = cancel, make(chan error, 1)
 	go func() { r.ended <- r.e.Run(ctx, func() string { return "test" }) }()
 	synctest.Wait()
+}
+
+// connect opens a session of that name.
+func connect(e *Engine, h *fakeHost, name string) *Session {
+	h.session = e.Connect(h, Peer{Name: name})
+	return h.session
 }
 
 func (r *rig) stop() {
@@ -100,20 +110,20 @@ const grantAll = `{"effectiveCapabilities":["tools","pushEvents"]}`
 
 func (r *rig) policy(params string) {
 	r.t.Helper()
-	r.e.UpdatePolicy(json.RawMessage(params), func(mcpl.Receipt, error) {})
+	r.s.UpdatePolicy(json.RawMessage(params), func(mcpl.Receipt, error) {})
 	synctest.Wait()
 }
 
 func (r *rig) open() {
 	r.t.Helper()
-	r.e.Initialized(mcpl.Session{MCPL: true})
+	r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 	r.policy(grantAll)
 }
 
 func (r *rig) call(tool, arguments string) tools.Reply {
 	r.t.Helper()
 	got := make(chan tools.Reply, 1)
-	if !r.e.Call(tool, json.RawMessage(arguments), func(reply tools.Reply) { got <- reply }) {
+	if !r.s.Call(Call{By: journal.ByTool, Tool: tool, Arguments: json.RawMessage(arguments)}, func(reply tools.Reply) { got <- reply }) {
 		r.t.Fatal("the engine has ended")
 	}
 	return <-got
@@ -177,11 +187,13 @@ func (r *rig) events(kinds ...journal.Kind) []journal.Event {
 
 // fakeHost keeps the pushes for the test to answer.
 type fakeHost struct {
-	reads  atomic.Uint64
-	one    atomic.Bool // all calls come in one read
-	mu     sync.Mutex
-	all    []*fakePush
-	answer func(*fakePush) // answers at once; nil: the test does
+	session *Session
+	channel []channelParams
+	reads   atomic.Uint64
+	one     atomic.Bool // all calls come in one read
+	mu      sync.Mutex
+	all     []*fakePush
+	answer  func(*fakePush) // answers at once; nil: the test does
 }
 
 type fakePush struct {
@@ -191,7 +203,8 @@ type fakePush struct {
 	timer  *time.Timer
 }
 
-func (h *fakeHost) Call(_ string, params any, limit time.Duration, answer func(wire.Answer)) error {
+func (h *fakeHost) Offer(o Offer, params any, limit time.Duration) error {
+	answer := func(a wire.Answer) { h.session.Outcome(o, a) }
 	p := &fakePush{params: params.(pushParams), at: time.Now(), reply: answer}
 	p.timer = time.AfterFunc(limit, func() { answer(wire.Answer{NoAnswer: true}) })
 	h.mu.Lock()
@@ -200,6 +213,17 @@ func (h *fakeHost) Call(_ string, params any, limit time.Duration, answer func(w
 	h.mu.Unlock()
 	if auto != nil {
 		go auto(p)
+	}
+	return nil
+}
+
+func (h *fakeHost) Changed([]string) {}
+
+func (h *fakeHost) Notify(_ string, params any) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if p, is := params.(channelParams); is {
+		h.channel = append(h.channel, p)
 	}
 	return nil
 }
@@ -332,7 +356,7 @@ func TestHeartbeatThatIsOverdueAtTheStartWaitsForTheFirstPolicy(t *testing.T) {
 		r.stop()
 		r.pass(13 * time.Hour) // three are missed: they are one
 		r.start()
-		r.e.Initialized(mcpl.Session{MCPL: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 		r.pass(time.Hour)
 		r.none()
 		r.policy(grantAll)
@@ -353,7 +377,7 @@ func TestFirstPolicyThatBlocksDropsTheWaitingHeartbeat(t *testing.T) {
 		r.stop()
 		r.pass(5 * time.Hour)
 		r.start()
-		r.e.Initialized(mcpl.Session{MCPL: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 		r.policy(`{}`)
 		r.policy(grantAll)
 		r.none()
@@ -363,7 +387,7 @@ func TestFirstPolicyThatBlocksDropsTheWaitingHeartbeat(t *testing.T) {
 
 func TestBlockedHeartbeatsAreDroppedEachWithALine(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(mcpl.Session{MCPL: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 		r.pass(13 * time.Hour)
 		r.logged("suppressed heartbeat push/event — no valid featureSets/update request in force", 3)
 		if drops := r.events(journal.KindDrop); len(drops) != 3 {
@@ -378,7 +402,7 @@ func TestBlockedHeartbeatsAreDroppedEachWithALine(t *testing.T) {
 
 func TestMissingPolicyIsComplainedAbout(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(mcpl.Session{MCPL: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 		r.pass(time.Minute)
 		r.logged("initial policy has still not arrived as a Request", 1)
 	})
@@ -522,7 +546,7 @@ func TestPushesOfMessagesFollowTheRulesOfReminders(t *testing.T) {
 		r.stop()
 		r.start()
 		r.open()
-		r.e.Letters(unread)
+		r.e.Letters("", unread)
 		synctest.Wait()
 	}
 	for how, settle := range map[string]func(third, fourth *fakePush){
@@ -531,7 +555,7 @@ func TestPushesOfMessagesFollowTheRulesOfReminders(t *testing.T) {
 	} {
 		bubble(t, func(t *testing.T, r *rig) {
 			r.open()
-			r.e.Letters(unread)
+			r.e.Letters("", unread)
 			synctest.Wait()
 			first := r.one()
 			first.refuse("duplicate wakes are not wanted") // it was never sent before: that is no duplicate
@@ -582,7 +606,7 @@ func TestMessageIsPolledUnderTheIdOfItsPush(t *testing.T) {
 		return events[0].EventID
 	}
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Letters(unread)
+		r.e.Letters("", unread)
 		before := polled(r)
 		r.open()
 		first := r.one()
@@ -607,12 +631,12 @@ func TestMessageIsPolledUnderTheIdOfItsPush(t *testing.T) {
 func TestMessageThatIsReadBeforeItIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.open()
-		r.e.Letters([]projection.Letter{{ID: "msg_1", From: "b", SentMs: 1}})
+		r.e.Letters("", []projection.Letter{{ID: "msg_1", From: "b", SentMs: 1}})
 		synctest.Wait()
 		push := r.one()
 		push.refuse("busy")
-		r.e.LettersRead([]string{"msg_1", "msg_other"})
-		r.e.Letters([]projection.Letter{{ID: "msg_1", From: "b", SentMs: 1}}) // a list from before
+		r.e.LettersRead("", []string{"msg_1", "msg_other"})
+		r.e.Letters("", []projection.Letter{{ID: "msg_1", From: "b", SentMs: 1}}) // a list from before
 		r.pass(time.Hour)
 		r.none()
 		r.says("wake_history", "1 wake(s)", "message from b | cancelled", "busy")
@@ -621,19 +645,19 @@ func TestMessageThatIsReadBeforeItIsTaken(t *testing.T) {
 		}
 
 		// A late answer to an earlier push of one that was taken and read is no second wake; one that says that it was taken after all is.
-		r.e.Letters([]projection.Letter{{ID: "msg_2", From: "c", SentMs: 1}})
+		r.e.Letters("", []projection.Letter{{ID: "msg_2", From: "c", SentMs: 1}})
 		r.pass(64 * time.Second)
 		pushes := r.host.pushes()
 		if len(pushes) != 2 {
 			t.Fatalf("%d pushes", len(pushes))
 		}
 		pushes[1].accept()
-		r.e.LettersRead([]string{"msg_2"})
+		r.e.LettersRead("", []string{"msg_2"})
 		pushes[0].late()
-		r.e.Letters([]projection.Letter{{ID: "msg_3", From: "d", SentMs: 1}})
+		r.e.Letters("", []projection.Letter{{ID: "msg_3", From: "d", SentMs: 1}})
 		synctest.Wait()
 		read := r.one()
-		r.e.LettersRead([]string{"msg_3"})
+		r.e.LettersRead("", []string{"msg_3"})
 		read.accept()
 		if told := r.events(journal.KindTold); len(told) != 2 {
 			t.Errorf("told %d times: %+v", len(told), told)
@@ -644,7 +668,7 @@ func TestMessageThatIsReadBeforeItIsTaken(t *testing.T) {
 
 func TestMissedSlotsOfARecurringOneAreOne(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(mcpl.Session{MCPL: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 		r.add(`{"message":"again","everyMinutes":10}`)
 		r.pass(65 * time.Minute)
 		r.says("reminder_list", "(overdue)", "Reminders that are due wait")
@@ -721,7 +745,7 @@ func TestSilentModeTriesSilentFirstEachTime(t *testing.T) {
 
 func TestThousandDueAtOnceAreAllJournalledBeforeTheyLeave(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(mcpl.Session{MCPL: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 		for range 1500 {
 			r.add(`{"message":"x","inSeconds":1}`)
 		}
@@ -884,11 +908,11 @@ func TestOnlyARefusalOfEmptyContentMakesASilentHeartbeatSpeak(t *testing.T) {
 		"empty": true, "empty_content": true, "the content is empty": true, "content must not be empty": true, "no content": true,
 		"Empty payload": true, "queue not empty": false, "budget is empty": false, "busy": false, "": false,
 	} {
-		if got := (verdict{reason: reason}).empty(); got != want {
+		if got := (outcome{reason: reason}).empty(); got != want {
 			t.Errorf("%q: %v", reason, got)
 		}
 	}
-	if !(verdict{code: -32602, reason: "whatever"}).empty() || (verdict{code: -32000, reason: "empty content"}).empty() {
+	if !(outcome{code: -32602, reason: "whatever"}).empty() || (outcome{code: -32000, reason: "empty content"}).empty() {
 		t.Error("of the error codes only -32602 means that the content is missing")
 	}
 }
@@ -1056,7 +1080,7 @@ func TestReadsKeepTheOrderOfCalls(t *testing.T) {
 		replies := make(chan tools.Reply, 2*times)
 		for range times {
 			for _, c := range [][2]string{{"reminder_add", `{"message":"m","inSeconds":60}`}, {"heartbeat_status", ""}} {
-				if !r.e.Call(c[0], json.RawMessage(c[1]), func(reply tools.Reply) { replies <- reply }) {
+				if !r.s.Call(Call{By: journal.ByTool, Tool: c[0], Arguments: json.RawMessage(c[1])}, func(reply tools.Reply) { replies <- reply }) {
 					t.Fatal("the engine has ended")
 				}
 			}
@@ -1068,40 +1092,8 @@ func TestReadsKeepTheOrderOfCalls(t *testing.T) {
 			}
 		}
 		r.stop()
-		if r.e.Call("heartbeat_status", nil, func(tools.Reply) { t.Error("answered out of a closed journal") }) {
+		if r.s.Call(Call{By: journal.ByTool, Tool: "heartbeat_status"}, func(tools.Reply) { t.Error("answered out of a closed journal") }) {
 			t.Error("a call was taken after the end")
 		}
-	})
-}
-
-// TestCallsOfOneReadShareAReply only while nothing can have changed it.
-func TestCallsOfOneReadShareAReply(t *testing.T) {
-	bubble(t, func(t *testing.T, r *rig) {
-		r.pass(time.Second)
-		r.host.one.Store(true)
-		first := r.call("heartbeat_status", "")
-		shared := func(arguments string) bool {
-			return &r.call("heartbeat_status", arguments).Structured[0] == &first.Structured[0]
-		}
-		if !shared("") {
-			t.Error("the same call is answered anew")
-		}
-		if shared(`{"verbose":true}`) {
-			t.Error("another call got the reply")
-		}
-		r.says("reminder_list", "No reminders set")
-		r.says("heartbeat_status", "reminders=0")
-		r.add(`{"message":"m","inSeconds":60}`)
-		r.says("heartbeat_status", "reminders=1")
-		r.policy(`{"effectiveCapabilities":[]}`)
-		r.says("heartbeat_status", "delivery=BLOCKED")
-		before := field[float64](t, r.call("heartbeat_status", ""), "nextInSeconds")
-		r.pass(time.Millisecond)
-		if after := field[float64](t, r.call("heartbeat_status", ""), "nextInSeconds"); after >= before {
-			t.Errorf("a millisecond later %v s are left, before it were %v", after, before)
-		}
-		r.write("config.json", `{"intervalSeconds":120,"paused":false}`)
-		r.host.one.Store(false)
-		r.says("heartbeat_status", "interval=120s")
 	})
 }

@@ -30,14 +30,15 @@ func TestWhatAnOlderVersionLeftUntakenIsTriedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		who, _ := state.Participant()
 		var unread []projection.Letter
-		if err := recovery.NewMesh(filepath.Join(r.dir, "mesh"), nil).Read(func(m *projection.Mesh) { unread = m.Inbox(state.Agent) }); err != nil {
+		if err := recovery.NewMesh(filepath.Join(r.dir, "mesh"), nil).Read(func(m *projection.Mesh) { unread = m.Inbox(who.Agent) }); err != nil {
 			t.Fatal(err)
 		}
 		r.step.Store(int64(time.Until(time.UnixMilli(state.TimeMs)) + time.Minute))
 		r.start()
 		defer func() { r.stop() }()
-		r.e.Letters(unread)
+		r.e.Letters(who.Agent, unread)
 		r.says("reminder_list", "7 reminder(s):", "next when wakes can be sent")
 		r.open()
 

@@ -80,7 +80,7 @@ func (e *Engine) proactiveEvents(arguments json.RawMessage) reply {
 	if err != nil {
 		return refusal(err)
 	}
-	if e.by == journal.ByTool {
+	if e.call.by == journal.ByTool {
 		e.polledAt = time.Now()
 	}
 	now := e.now()
@@ -88,7 +88,7 @@ func (e *Engine) proactiveEvents(arguments json.RawMessage) reply {
 	for _, r := range e.dueReminders(now) {
 		all = append(all, e.polledReminder(r, now))
 	}
-	all = append(all, e.polledLetters(now)...)
+	all = append(all, e.polledMessages(now)...)
 	if due, active := e.dueBeat(); active && due <= now {
 		all = append(all, e.polledBeat(e.state().HeartbeatOccurrenceID(), due, now))
 	} else if id := e.state().AskedOccurrenceID(); id != "" {
@@ -165,9 +165,6 @@ func (e *Engine) alerts(now int64) []polledEvent {
 
 // sentences are what is to be said of the files.
 func (e *Engine) sentences() []string {
-	if e.store == nil {
-		return []string{e.standing()}
-	}
 	all := e.store.Notes(true, true)
 	if err := e.store.NotSaved(); err != nil {
 		all = append(all, fmt.Sprintf("Changes are not saved (%v): they are in force in memory, and are saved as soon as the journal can be written again.", err))
@@ -231,11 +228,13 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 	var letters []string
 	for _, id := range args.EventIDs {
 		ack, known := due[id]
-		letter, isLetter := e.letterOf(id)
+		letter, isLetter := e.messageOf(id)
 		switch {
+		case e.acknowledged(id):
+			answer.Acked++
 		case slices.Contains(letters, letter.ID): // a second time in one call is the same
 		case isLetter:
-			e.letterTaken(letter, journal.Told{EventID: id})
+			e.messageTaken(&OfferedMessage{ID: letter.ID, From: letter.From, SentMs: letter.SentMs}, journal.Told{EventID: id})
 			letters = append(letters, letter.ID)
 			answer.Acked++
 		case !known:
@@ -252,7 +251,7 @@ func (e *Engine) acknowledge(arguments json.RawMessage) reply {
 	if !e.store.Journalled() {
 		answer.NotSaved = "there is no journal that can be used"
 	}
-	return reply{document: answer, changed: answer.Acked > 0, beside: e.takeLetters(letters)}
+	return reply{document: answer, changed: answer.Acked > 0, beside: e.takeMessages(letters)}
 }
 
 // context answers get_context (SPEC 10.4).
@@ -292,10 +291,8 @@ func (e *Engine) pollFeeds(arguments json.RawMessage) reply {
 	if _, err := tools.ParseNone("poll_feeds", arguments); err != nil {
 		return refusal(err)
 	}
-	if e.store != nil {
-		e.endFlush() // while views are written, edits are not looked for
-		e.takeInEdits()
-	}
+	e.endFlush() // while views are written, edits are not looked for
+	e.takeInEdits()
 	status := "ok"
 	if said := e.sentences(); len(said) > 0 {
 		status = "error: " + strings.Join(said, " ")

@@ -1,13 +1,9 @@
 package engine
 
 import (
-	"time"
-
-	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/text"
-	"heartbeat-mcpl/rpc/wire"
 )
 
 // pushParams are the params of a push/event request (SPEC 6.1, 8.10).
@@ -45,61 +41,40 @@ type textBlock struct {
 }
 
 // beatParams is a heartbeat's push: empty in silent mode (SPEC 6.2, 7.1).
-func beatParams(f *flight, said string, now int64, fallback bool) pushParams {
-	p := newParams(f, now, "heartbeat:tick")
-	p.Origin = origin{Source: "heartbeat", Reason: "schedule", Silent: f.silent, SilentFallback: fallback}
-	if f.manual {
+func beatParams(o Offer, words string, now int64, fallback bool) pushParams {
+	p := newParams(o, now, "heartbeat:tick")
+	p.Origin = origin{Source: "heartbeat", Reason: "schedule", Silent: o.Silent, SilentFallback: fallback}
+	if o.Manual {
 		p.Origin.Reason = "manual"
 		p.Tags = append(p.Tags, "heartbeat:manual")
 	}
-	if f.silent {
-		p.Origin.ScheduledAt = text.Protocol(f.due)
+	if o.Silent {
+		p.Origin.ScheduledAt = text.Protocol(o.Due)
 	} else {
-		p.Payload.Content = append(p.Payload.Content, textBlock{"text", said})
+		p.Payload.Content = append(p.Payload.Content, textBlock{"text", words})
 	}
 	return p
 }
 
 // reminderParams is a reminder's push (SPEC 6.3).
-func reminderParams(f *flight, r *projection.Reminder, now int64, zone *time.Location) pushParams {
-	p := newParams(f, now, "heartbeat:reminder")
+func reminderParams(o Offer, r *projection.Reminder, words string, now int64) pushParams {
+	p := newParams(o, now, "heartbeat:reminder")
 	recurring, d := r.Recurring(), r.Details()
 	p.Origin = origin{Source: "reminder", ReminderID: r.ID, Recurring: &recurring, Title: d.Title, Severity: d.Severity, URL: d.URL}
 	if recurring {
 		p.Tags = append(p.Tags, "heartbeat:recurring")
 	}
-	p.Payload.Content = append(p.Payload.Content, textBlock{"text", text.ReminderWake(r, now, zone)})
+	p.Payload.Content = append(p.Payload.Content, textBlock{"text", words})
 	return p
 }
 
-func newParams(f *flight, now int64, tag string) pushParams {
+func newParams(o Offer, now int64, tag string) pushParams {
 	p := pushParams{
-		FeatureSet: mcpl.FeatureSet, EventID: f.eventID, Timestamp: text.Protocol(now), Tags: []string{tag},
+		FeatureSet: mcpl.FeatureSet, EventID: o.EventID, Timestamp: text.Protocol(now), Tags: []string{tag},
 		Payload: pushPayload{Content: []textBlock{}},
 	}
-	if now-f.due >= text.OverdueMs {
+	if now-o.Due >= text.OverdueMs {
 		p.Tags = append(p.Tags, "heartbeat:overdue")
 	}
 	return p
-}
-
-// send records that a push leaves, and has it leave once that is on disk (SPEC 6.6). last is the push of the same wake before it, nil
-// for none.
-func (e *Engine) send(f *flight, last *projection.Attempt, leaves journal.Body, params pushParams) {
-	if last != nil {
-		delete(e.soon, last.EventID)
-	}
-	e.flights[f.eventID] = f
-	e.record(leaves)
-	e.then(func(error) { e.push(params, func(a wire.Answer) { e.answered(f, a) }) })
-}
-
-// push sends one push. The loop calls answered with what came of it.
-func (e *Engine) push(params pushParams, answered func(wire.Answer)) {
-	err := e.host.Call("push/event", params, answerLimit, func(a wire.Answer) {
-		e.do(func() { answered(a) })
-	})
-	if err != nil {
-		e.next = append(e.next, func() { answered(wire.Answer{NoAnswer: true}) })
-	}
 }

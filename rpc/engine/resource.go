@@ -5,7 +5,6 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/projection"
-	"heartbeat-mcpl/recovery"
 	"heartbeat-mcpl/rpc/tools"
 )
 
@@ -27,13 +26,6 @@ func (e *Engine) Resource(uri string, answer func(text string, err error)) bool 
 			return
 		}
 		state := e.state()
-		if e.store == nil {
-			var err error
-			if state, err = recovery.Peek(e.o.Store.Journal); err != nil {
-				answer("", err)
-				return
-			}
-		}
 		if uri == ConfigURI {
 			answer(string(projection.ConfigView(state.Config, projection.ViewRef{})), nil)
 			return
@@ -83,7 +75,7 @@ func (c *changes) note(b journal.Body) {
 
 // tellChanges tells of changed resources, not more often than the views are written.
 func (e *Engine) tellChanges() {
-	if e.o.Changed == nil || len(e.changes.uris) == 0 || time.Since(e.changes.last) < flushSpacing {
+	if len(e.sessions) == 0 || len(e.changes.uris) == 0 || time.Since(e.changes.last) < flushSpacing {
 		return
 	}
 	var uris []string
@@ -93,5 +85,7 @@ func (e *Engine) tellChanges() {
 		}
 	}
 	e.changes.uris, e.changes.last = nil, time.Now()
-	e.o.Changed(uris)
+	for _, s := range e.sessions {
+		s.host.Changed(uris)
+	}
 }

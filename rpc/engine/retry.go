@@ -19,16 +19,19 @@ func (e *Engine) retryNow() {
 		}
 		return failed
 	}
+	clear(e.tried)
 	for r := range e.state().Failing() {
 		if hurry(r.Attempt) {
 			e.schedule(r.ID)
 		}
 	}
-	for _, a := range e.state().FailingMessages() {
-		hurry(a)
+	for message, a := range e.state().FailingMessages() {
+		if hurry(a) {
+			e.schedule(messageKey + message)
+		}
 	}
-	if b := e.state().Beat; b != nil {
-		hurry(&b.Attempt)
+	if b := e.state().Beat; b != nil && hurry(&b.Attempt) {
+		e.schedule(heartbeatKey)
 	}
 }
 
@@ -38,8 +41,8 @@ func (e *Engine) hurried(a *projection.Attempt) bool {
 	return soon || a.Outcome == projection.Pending // its server is gone
 }
 
-// inFlight says whether the answer to a push is awaited.
-func (e *Engine) inFlight(a *projection.Attempt) bool {
+// isOut says whether the answer to a push is awaited.
+func (e *Engine) isOut(a *projection.Attempt) bool {
 	_, out := e.flights[a.EventID]
 	return out
 }
@@ -51,21 +54,6 @@ func (e *Engine) nextEventID(last *projection.Attempt) (id string, again bool) {
 		return "evt_" + e.o.NewID(), false
 	}
 	return last.EventID, true
-}
-
-// retryBeat sends the heartbeat that was not taken again, until the next one is due (SPEC 6.5a).
-func (e *Engine) retryBeat(now int64) {
-	b := e.state().Beat
-	if b == nil || e.beat.waiting || !e.canPush() || e.inFlight(&b.Attempt) || e.beatRetryAt(b) > now {
-		return
-	}
-	if due, active := e.nextBeat(); active && due <= now {
-		return
-	}
-	f := &flight{silent: b.Silent && e.state().Config.Mode == projection.ModeSilent, manual: b.Manual, due: b.Due}
-	var again bool
-	f.eventID, again = e.nextEventID(&b.Attempt)
-	e.sendBeat(f, now, resent{retry: true, again: again, last: &b.Attempt})
 }
 
 // beatRetryAt is when the heartbeat that was not taken goes out again: within its active hours, unless it was asked for.
@@ -80,8 +68,8 @@ func (e *Engine) beatRetryAt(b *projection.Beat) int64 {
 	return e.state().Config.NextActive(max(at, e.now()), e.o.Zone)
 }
 
-// notTaken says what the host did not take and was not given up.
-func (e *Engine) notTaken(now int64) text.NotTaken {
+// notTakenYet says what the host did not take and was not given up.
+func (e *Engine) notTakenYet(now int64) text.NotTaken {
 	n := text.NotTaken{When: e.heldUp()}
 	var newest int64
 	add := func(a *projection.Attempt, at int64) bool {
@@ -93,7 +81,7 @@ func (e *Engine) notTaken(now int64) text.NotTaken {
 			newest, n.Reason = failed, reason
 		}
 		switch {
-		case e.inFlight(a):
+		case e.isOut(a):
 			n.Out = true
 		case n.Next == 0 || at < n.Next:
 			n.Next = max(at, now)
@@ -101,14 +89,18 @@ func (e *Engine) notTaken(now int64) text.NotTaken {
 		return true
 	}
 	for r := range e.state().Failing() {
-		at, _ := e.pushAt(r)
+		at, _ := e.offerAt(&wake{attempt: r.Attempt, due: r.FireAt, retryAt: r.RetryAt})
 		if add(r.Attempt, at) {
 			n.Reminders++
 		}
 	}
-	for _, l := range e.letters.unread {
-		if a := e.state().Tried(l.ID); a != nil && add(a, e.letterAt(a)) {
-			n.Messages++
+	for _, unread := range e.messages.unread {
+		for _, m := range unread {
+			if w, open := e.messageWake(m.ID); open && w.attempt != nil {
+				if at, _ := e.offerAt(&w); add(w.attempt, at) {
+					n.Messages++
+				}
+			}
 		}
 	}
 	if b := e.state().Beat; b != nil {
@@ -122,7 +114,7 @@ func (e *Engine) heldUp() string {
 	switch {
 	case e.blocked() != "":
 		return "when wakes can be sent"
-	case e.busy():
+	case e.allBusy():
 		return "when the turn that runs has ended"
 	}
 	return ""
@@ -133,6 +125,6 @@ func (e *Engine) retries(r *projection.Reminder) text.Again {
 	if how, _, _ := r.Attempt.Failed(); how == 0 {
 		return text.Again{}
 	}
-	at, _ := e.pushAt(r)
-	return text.Again{Tries: r.Attempt.Tries(), Next: at, When: e.heldUp(), Out: e.inFlight(r.Attempt)}
+	at, _ := e.offerAt(&wake{attempt: r.Attempt, due: r.FireAt, retryAt: r.RetryAt})
+	return text.Again{Tries: r.Attempt.Tries(), Next: at, When: e.heldUp(), Out: e.isOut(r.Attempt)}
 }

@@ -212,7 +212,7 @@ func TestPolicyThatIsTakenBackBetweenTwoTries(t *testing.T) {
 // TestOneThatIsAlwaysRefusedHoldsBackNoOther, also where wakes go out one by one, between the host's turns.
 func TestOneThatIsAlwaysRefusedHoldsBackNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(mcpl.Session{MCPL: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 		r.policy(`{"effectiveCapabilities":["tools","pushEvents","inferenceLifecycle"]}`)
 		r.call("heartbeat_configure", `{"paused":true}`)
 		bad := map[string]bool{}
@@ -434,7 +434,7 @@ func TestDroppedHeartbeatsAreSaidToTheNextOne(t *testing.T) {
 		r.none()
 		r.pass(time.Hour)
 		p := r.one()
-		if !strings.Contains(said(p), "· recurring instruction, every 3600s · 3 heartbeats since 2000-01-01T01:00:00+00:00 [UTC] did not reach you: capability not granted: pushEvents] Look at the builds") {
+		if !strings.Contains(said(p), "· recurring instruction, every 1h · 3 heartbeats since 2000-01-01T01:00:00+00:00 [UTC] did not reach you: capability not granted: pushEvents] Look at the builds") {
 			t.Errorf("%s", said(p))
 		}
 		p.accept()
@@ -561,7 +561,7 @@ func TestSilentHeartbeatIsTriedAgainSilently(t *testing.T) {
 func TestMessagesAreTriedAgainByTheSameRule(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.open()
-		r.e.Letters([]projection.Letter{{ID: "msg_1", From: "b", Text: "hello", SentMs: 1}})
+		r.e.Letters("", []projection.Letter{{ID: "msg_1", From: "b", Text: "hello", SentMs: 1}})
 		synctest.Wait()
 		last := time.Now()
 		for _, pause := range []time.Duration{0, 30 * time.Second, time.Minute, 2 * time.Minute} {
@@ -601,7 +601,7 @@ func TestClockThatIsSetBackDelaysNoTry(t *testing.T) {
 
 func TestHeartbeatThatIsAskedForWhereItIsPolled(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(mcpl.Session{})
+		r.s.Initialized(Client{})
 		r.says("heartbeat_status", "delivery=pollable (host is MCP-only: what is due waits for get_proactive_events)")
 		polled := func() []polledEvent {
 			t.Helper()
@@ -624,7 +624,7 @@ func TestHeartbeatThatIsAskedForWhereItIsPolled(t *testing.T) {
 		validated(t, "heartbeat_trigger", reply)
 		r.stop()
 		r.start() // the journal knows
-		r.e.Initialized(mcpl.Session{})
+		r.s.Initialized(Client{})
 		events := polled()
 		if len(events) != 1 || events[0].SourceType != "heartbeat" {
 			t.Fatalf("%+v", events)

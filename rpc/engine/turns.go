@@ -25,65 +25,65 @@ type turn struct {
 }
 
 // Lifecycle takes an inference/lifecycle notification.
-func (e *Engine) Lifecycle(params json.RawMessage) {
+func (s *Session) Lifecycle(params json.RawMessage) {
 	var p struct {
 		InferenceID string `json:"inferenceId"`
 		Phase       string `json:"phase"`
 	}
 	if err := json.Unmarshal(params, &p); err != nil || p.InferenceID == "" || p.Phase == "" {
-		e.o.Log.Info("an inference/lifecycle notification without an inferenceId or a phase is ignored")
+		s.e.o.Log.Info("an inference/lifecycle notification without an inferenceId or a phase is ignored")
 		return
 	}
-	e.do(func() {
-		if !e.policy.Idle() {
+	s.e.do(func() {
+		if !s.policy.Idle() {
 			return
 		}
 		if p.Phase == "started" {
-			e.turnBegan(p.InferenceID, true)
+			s.turnBegan(p.InferenceID, true)
 			return
 		}
-		e.turnEnded(p.InferenceID) // completed, aborted, failed, and whatever else is no beginning
+		s.turnEnded(p.InferenceID) // completed, aborted, failed, and whatever else is no beginning
 	})
 }
 
 // turnBegan holds wakes until the turn's end. A push that was taken tells the turn that it begins, before the host does.
-func (e *Engine) turnBegan(id string, told bool) {
-	if _, over := e.turns.ended[id]; over || !e.policy.Idle() {
+func (s *Session) turnBegan(id string, told bool) {
+	if _, over := s.turns.ended[id]; over || !s.policy.Idle() {
 		return
 	}
-	if e.turns.running == nil {
-		e.turns.running = map[string]turn{}
+	if s.turns.running == nil {
+		s.turns.running = map[string]turn{}
 	}
-	t, runs := e.turns.running[id]
+	t, runs := s.turns.running[id]
 	if !runs {
 		t.since = time.Now()
 	}
 	t.told = t.told || told
-	e.turns.running[id] = t
+	s.turns.running[id] = t
 }
 
-func (e *Engine) turnEnded(id string) {
-	delete(e.turns.running, id)
-	if e.turns.ended == nil || len(e.turns.ended) >= mostEnded {
-		e.turns.ended = map[string]struct{}{}
+func (s *Session) turnEnded(id string) {
+	delete(s.turns.running, id)
+	if s.turns.ended == nil || len(s.turns.ended) >= mostEnded {
+		s.turns.ended = map[string]struct{}{}
 	}
-	e.turns.ended[id] = struct{}{}
+	s.turns.ended[id] = struct{}{}
 }
 
 // expireTurns ends turns whose end was never told.
-func (e *Engine) expireTurns() {
-	for id, t := range e.turns.running {
+func (s *Session) expireTurns() {
+	for id, t := range s.turns.running {
 		if !t.told && time.Since(t.since) >= turnSoon {
-			delete(e.turns.running, id)
+			delete(s.turns.running, id)
 		}
 		if time.Since(t.since) >= turnLimit {
-			e.o.Log.Warn("the host never told the end of a turn: wakes are held no longer", "inference", id)
-			e.turnEnded(id)
+			s.e.o.Log.Warn("the host never told the end of a turn: wakes are held no longer", "inference", id)
+			s.turnEnded(id)
 		}
 	}
 }
 
 // busy says whether wakes are held: a turn runs, or a push is out that may begin one. Between turns they go out one by one.
-func (e *Engine) busy() bool {
-	return e.policy.Idle() && (len(e.turns.running) > 0 || len(e.flights) > 0)
+func (s *Session) busy() bool {
+	return s.policy.Idle() && (len(s.turns.running) > 0 || s.e.out[s] > 0)
 }

@@ -17,14 +17,14 @@ const grantIdle = `{"effectiveCapabilities":["tools","pushEvents","inferenceLife
 
 func (r *rig) openIdle() {
 	r.t.Helper()
-	r.e.Initialized(mcpl.Session{MCPL: true, Lifecycle: true})
+	r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true, Lifecycle: true}})
 	r.policy(grantIdle)
 }
 
 // turn tells of a turn's phase.
 func (r *rig) turn(id, phase string) {
 	r.t.Helper()
-	r.e.Lifecycle(json.RawMessage(fmt.Sprintf(`{"inferenceId":%q,"conversationId":"c","turnIndex":1,"phase":%q}`, id, phase)))
+	r.s.Lifecycle(json.RawMessage(fmt.Sprintf(`{"inferenceId":%q,"conversationId":"c","turnIndex":1,"phase":%q}`, id, phase)))
 	synctest.Wait()
 }
 
@@ -107,9 +107,9 @@ func TestAHostThatDoesNotOfferItSeesNoDifference(t *testing.T) {
 		t.Errorf("the manifest: %s", manifest)
 	}
 	bubble(t, func(t *testing.T, r *rig) {
-		r.e.Initialized(mcpl.Session{MCPL: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true}})
 		var receipt mcpl.Receipt
-		r.e.UpdatePolicy(json.RawMessage(grantIdle), func(got mcpl.Receipt, err error) { receipt = got })
+		r.s.UpdatePolicy(json.RawMessage(grantIdle), func(got mcpl.Receipt, err error) { receipt = got })
 		synctest.Wait()
 		if data, err := json.Marshal(receipt); err != nil || string(data) != `{"accepted":true,"mode":"full","unavailableFeatures":[],"notes":[]}` {
 			t.Errorf("the receipt: %s, %v", data, err)
@@ -120,9 +120,9 @@ func TestAHostThatDoesNotOfferItSeesNoDifference(t *testing.T) {
 		r.one().accept()
 	})
 	bubble(t, func(t *testing.T, r *rig) { // offered, and not granted
-		r.e.Initialized(mcpl.Session{MCPL: true, Lifecycle: true})
+		r.s.Initialized(Client{Offers: mcpl.Session{MCPL: true, Lifecycle: true}})
 		var receipt mcpl.Receipt
-		r.e.UpdatePolicy(json.RawMessage(grantAll), func(got mcpl.Receipt, err error) { receipt = got })
+		r.s.UpdatePolicy(json.RawMessage(grantAll), func(got mcpl.Receipt, err error) { receipt = got })
 		synctest.Wait()
 		if receipt.Mode != "degraded" || len(receipt.Unavailable) != 1 || receipt.Unavailable[0].FeatureSet != mcpl.IdleFeatureSet {
 			t.Errorf("the receipt: %+v", receipt)
@@ -150,7 +150,7 @@ func TestTheCommandSetsPausesResumesAndClears(t *testing.T) {
 		r.pass(10 * time.Minute)
 		p := r.one()
 		text := p.params.Payload.Content[0].Text
-		if !strings.Contains(text, "recurring instruction, every 600s] Check the build") || !strings.Contains(text, "do not invent work") {
+		if !strings.Contains(text, "recurring instruction, every 10m] Check the build") || !strings.Contains(text, "do not invent work") {
 			t.Errorf("what is pushed: %s", text)
 		}
 		p.accept()

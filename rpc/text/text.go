@@ -316,8 +316,9 @@ func HeartbeatWake(c *projection.Config, missed projection.Missed, now int64, zo
 	if !c.Standing {
 		return fmt.Sprintf("[current time: %s%s] %s", Agent(now, zone), before, c.Message)
 	}
-	return fmt.Sprintf("[current time: %s · recurring instruction, every %ss%s] %s\n\n(This is the instruction that was set to come again and again. If nothing "+
-		"material has changed since the last time, a brief word is enough: do not invent work.)", Agent(now, zone), Seconds(c.IntervalMs), before, c.Message)
+	every := Length(c.IntervalMs)
+	return fmt.Sprintf("[current time: %s · recurring instruction, every %s%s] %s\n\n(This is a recurring instruction, every %s. If nothing has changed since last time, reply briefly; "+
+		"do not invent work.)", Agent(now, zone), every, before, c.Message, every)
 }
 
 // ReminderWake is the text of a reminder. Hosts keep the origin from the model: without the header a message that opens

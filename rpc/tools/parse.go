@@ -229,6 +229,41 @@ func ParseHistory(arguments json.RawMessage, now time.Time, zone *time.Location)
 	return a, c.notes, c.refusal()
 }
 
+// WaitArgs are wait_for_wake's.
+type WaitArgs struct {
+	MaxMs int64
+	Kinds []string // empty: all
+}
+
+// How long wait_for_wake waits where it is not said: hosts end calls after a minute, unless they are told of progress (SPEC 14.2).
+const (
+	waitSeconds        = 50
+	waitPatientSeconds = 240
+)
+
+// ParseWait reads wait_for_wake's arguments; patient says that the host is told of progress.
+func ParseWait(arguments json.RawMessage, patient bool) (a WaitArgs, notes []string, err error) {
+	c, err := read("wait_for_wake", arguments)
+	if err != nil {
+		return a, nil, err
+	}
+	seconds := waitSeconds
+	if patient {
+		seconds = waitPatientSeconds
+	}
+	if given := c.count("maxSeconds"); given != nil {
+		seconds = *given
+	}
+	a.MaxMs = int64(seconds) * 1000
+	a.Kinds = c.texts("kinds")
+	for _, kind := range a.Kinds {
+		if choices := c.tool.arg("kinds").Choices; !slices.Contains(choices, kind) {
+			c.problem("kinds has %q; there are %s", kind, strings.Join(choices, ", "))
+		}
+	}
+	return a, c.notes, c.refusal()
+}
+
 // ParsePoll reads get_proactive_events' arguments; an empty kind is every kind.
 func ParsePoll(arguments json.RawMessage) (kind string, err error) {
 	c, err := read("get_proactive_events", arguments)

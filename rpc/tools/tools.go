@@ -299,6 +299,18 @@ var table = sync.OnceValue(func() []*Tool {
 			Output: statusSchema(prop("changed", boolean("whether anything changed")), saved()),
 		},
 		{
+			Name:  "wait_for_wake",
+			Title: "Wait for the next wake",
+			Description: "Waits until a reminder, the heartbeat or another agent's message is due, and answers with its text; after maxSeconds it says that none came, and when the next is due. " +
+				"For hosts that cannot wake you: call it when you have nothing else to do, and again to go on waiting.",
+			Args: []Arg{
+				{Name: "maxSeconds", Kind: aCount, Least: 1, Most: 3600, Description: "How long to wait at most; 50 where it is left out, 240 where the host follows progress."},
+				{Name: "kinds", Kind: aTexts, Choices: []string{"heartbeat", "reminder", "message"}, Description: "Only these: heartbeat, reminder, message."},
+			},
+			Output: object(prop("now", str("")), prop("wakes", array(object(prop("eventId", str("")), prop("kind", &schema{Type: "string", Enum: []string{"heartbeat", "reminder", "message"}}), prop("text", str("as it wakes you"))).may(
+				prop("reminderId", str("")), prop("messageId", str("")), prop("due", str(""))))), notes()).may(prop("nextInSeconds", integer("until the next wake is due"))),
+		},
+		{
 			Name:  "get_proactive_events",
 			Title: "Poll for wakes",
 			Description: "For hosts that poll: the reminders and the heartbeat that are due, as a JSON array, the most overdue first; [] when nothing is. " +

@@ -14,6 +14,8 @@ type Answer struct {
 	Err      *jsonrpc2.Error // the peer answered with an error
 	NoAnswer bool            // the limit passed
 	Late     bool            // a real answer, after NoAnswer was reported
+
+	Unconfirmed bool // nothing was answered: what was sent counts as taken
 }
 
 // mostLate is how many calls that were not answered in time are remembered for a late answer.

@@ -45,6 +45,10 @@ type Options struct {
 	MaxLine    int           // longest line that is read, in bytes; 10 MiB
 	MaxPending int64         // bytes of output that may wait for the peer before reading pauses; 32 MiB
 	StallAfter time.Duration // how long the peer may leave output unread before that is logged; 30 s
+
+	// Broken is called, with the reason, when the peer sends what is no message, or leaves output unread for StallAfter: whoever
+	// serves a program of its own kind ends the conversation then. nil: bad lines are answered, and unread output is logged.
+	Broken func(why string)
 }
 
 func (o Options) withDefaults() Options {

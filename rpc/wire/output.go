@@ -53,10 +53,31 @@ func (o *output) put(line []byte) error {
 	}
 	o.queue = append(o.queue, line...)
 	o.bytes += int64(len(line))
-	if !o.held || len(o.queue) >= mostHeld {
+	switch {
+	case o.held && len(o.queue) < mostHeld:
+	case len(o.queue) == len(line) && !o.held: // nothing waits before it
+		o.writeNow()
+	default:
 		o.begin()
 	}
 	return nil
+}
+
+// writeNow writes what is queued as far as the peer takes it at once, and leaves the rest to the writer; under mu. To wake the writer
+// costs more than most writes.
+func (o *output) writeNow() {
+	if len(o.queue) > 0 && !o.writing {
+		n := o.now(o.queue)
+		o.written(n)
+		rest := o.queue[n:]
+		if room := reusable(o.queue); room != nil { // a long one is not copied: it is released again and again while the peer reads slowly
+			rest = append(room, rest...)
+		}
+		o.queue = rest
+	}
+	if len(o.queue) > 0 {
+		o.begin()
+	}
 }
 
 // begin has the writer write what is queued.
@@ -80,18 +101,7 @@ func (o *output) release() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.held = false
-	if len(o.queue) > 0 && !o.writing { // to wake the writer costs more than most writes
-		n := o.now(o.queue)
-		o.written(n)
-		rest := o.queue[n:]
-		if room := reusable(o.queue); room != nil { // a long one is not copied: it is released again and again while the peer reads slowly
-			rest = append(room, rest...)
-		}
-		o.queue = rest
-	}
-	if len(o.queue) > 0 {
-		o.begin()
-	}
+	o.writeNow()
 }
 
 // takesNothing leaves all to the writer.
@@ -221,6 +231,10 @@ func (o *output) written(n int) {
 }
 
 func (o *output) warn() {
+	if o.o.Broken != nil {
+		o.o.Broken(fmt.Sprintf("it leaves %d bytes unread", o.waiting()))
+		return
+	}
 	o.stalled.Store(true)
 	o.o.Log.Warn("the host does not read what this server writes: replies and wakes wait", "bytes", o.waiting())
 }

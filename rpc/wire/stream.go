@@ -225,7 +225,13 @@ func isID(raw json.RawMessage) bool {
 }
 
 // refuse answers what has no id that could be told.
-func (s *stream) refuse(code int64, why string) { s.putError(json.RawMessage("null"), code, why) }
+func (s *stream) refuse(code int64, why string) {
+	if s.o.Broken != nil {
+		s.o.Broken(why)
+		return
+	}
+	s.putError(json.RawMessage("null"), code, why)
+}
 
 // refuseRequest answers a message that is no valid request.
 func (s *stream) refuseRequest(id json.RawMessage, why string) {

@@ -403,6 +403,24 @@ func (h *Host) WaitStderr(ctx context.Context, text string) (string, error) {
 	return line, err
 }
 
+// Notification waits for a notification of that method, and takes it out of those that came.
+func (h *Host) Notification(ctx context.Context, method string) (params json.RawMessage, err error) {
+	err = h.await(ctx, method, func() bool {
+		for i, raw := range h.others {
+			var m struct {
+				Method string          `json:"method"`
+				Params json.RawMessage `json:"params"`
+			}
+			if json.Unmarshal(raw, &m) == nil && m.Method == method {
+				params, h.others = m.Params, append(h.others[:i:i], h.others[i+1:]...)
+				return true
+			}
+		}
+		return false
+	})
+	return params, err
+}
+
 // Violations are lines on stdout that are no JSON object.
 func (h *Host) Violations() []string {
 	h.mu.Lock()

@@ -1,4 +1,4 @@
-package rpc
+package session
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"heartbeat-mcpl/journal"
 	"heartbeat-mcpl/rpc/command"
+	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
 )
@@ -37,7 +38,7 @@ func promptListing(protocol string) []map[string]any {
 }
 
 // getPrompt carries the command out, and gives the model the words to tell it.
-func (s *server) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
+func (s *Session) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
 	var p struct {
 		Name      string `json:"name"`
 		Arguments struct {
@@ -57,7 +58,7 @@ func (s *server) getPrompt(c call, params json.RawMessage, reply *wire.Reply) {
 		fail(reply, err)
 		return
 	}
-	handed := s.engine.CallBy(journal.ByCLI, "heartbeat_command", arguments, func(r tools.Reply) {
+	handed := s.engine.Call(engine.Call{By: journal.ByCLI, Tool: "heartbeat_command", Arguments: arguments}, func(r tools.Reply) {
 		if r.IsError {
 			reply.Error(jsonrpc2.CodeInvalidParams, r.Text, nil)
 			return

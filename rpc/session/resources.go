@@ -1,4 +1,4 @@
-package rpc
+package session
 
 import (
 	"encoding/json"
@@ -34,7 +34,7 @@ func known(uri string) bool {
 	return slices.ContainsFunc(resources, func(r resource) bool { return r.uri == uri })
 }
 
-func (s *server) listResources(c call, reply *wire.Reply) {
+func (s *Session) listResources(c call, reply *wire.Reply) {
 	all := []map[string]any{}
 	for _, r := range resources {
 		one := map[string]any{"uri": r.uri, "name": r.name, "description": r.description, "mimeType": "application/json"}
@@ -47,7 +47,7 @@ func (s *server) listResources(c call, reply *wire.Reply) {
 }
 
 // uriIn is the uri that a request's params name; where it names none of ours the request is answered.
-func (s *server) uriIn(c call, params json.RawMessage, reply *wire.Reply) (string, bool) {
+func (s *Session) uriIn(c call, params json.RawMessage, reply *wire.Reply) (string, bool) {
 	var p struct {
 		URI *string `json:"uri"`
 	}
@@ -66,7 +66,7 @@ func (s *server) uriIn(c call, params json.RawMessage, reply *wire.Reply) (strin
 	return *p.URI, true
 }
 
-func (s *server) readResource(c call, params json.RawMessage, reply *wire.Reply) {
+func (s *Session) readResource(c call, params json.RawMessage, reply *wire.Reply) {
 	uri, ok := s.uriIn(c, params, reply)
 	if !ok {
 		return
@@ -97,7 +97,7 @@ type listen struct {
 	uris []string
 }
 
-func (s *server) subscribe(c call, params json.RawMessage, reply *wire.Reply, wanted bool) {
+func (s *Session) subscribe(c call, params json.RawMessage, reply *wire.Reply, wanted bool) {
 	uri, ok := s.uriIn(c, params, reply)
 	if !ok {
 		return
@@ -112,7 +112,7 @@ func (s *server) subscribe(c call, params json.RawMessage, reply *wire.Reply, wa
 }
 
 // listen opens a stateless client's subscription: what of it is honoured is said in its first message.
-func (s *server) listen(c call, params json.RawMessage, reply *wire.Reply) {
+func (s *Session) listen(c call, params json.RawMessage, reply *wire.Reply) {
 	var p struct {
 		Notifications *struct {
 			ResourceSubscriptions []string `json:"resourceSubscriptions"`
@@ -140,11 +140,15 @@ func (s *server) listen(c call, params json.RawMessage, reply *wire.Reply) {
 func (l listen) meta() map[string]any { return map[string]any{metaSubscription: l.id} }
 
 // cancelled ends the subscription that a cancelled request opened.
-func (s *server) cancelled(params json.RawMessage) {
+func (s *Session) cancelled(params json.RawMessage) {
 	var p struct {
 		RequestID json.RawMessage `json:"requestId"`
 	}
 	if json.Unmarshal(params, &p) != nil {
+		return
+	}
+	if s.waitEnded(string(p.RequestID)) {
+		s.engine.CancelWait(string(p.RequestID))
 		return
 	}
 	s.subs.mu.Lock()
@@ -152,8 +156,8 @@ func (s *server) cancelled(params json.RawMessage) {
 	s.subs.listens = slices.DeleteFunc(s.subs.listens, func(l listen) bool { return string(l.id) == string(p.RequestID) })
 }
 
-// changed tells subscribers that resources have changed. The engine's loop calls it.
-func (s *server) changed(uris []string) {
+// Changed tells subscribers that resources have changed; it implements [engine.Host].
+func (s *Session) Changed(uris []string) {
 	s.subs.mu.Lock()
 	defer s.subs.mu.Unlock()
 	for _, uri := range uris {
@@ -168,14 +172,14 @@ func (s *server) changed(uris []string) {
 	}
 }
 
-func (s *server) notify(method string, params any) {
+func (s *Session) notify(method string, params any) {
 	if err := s.conn.Notify(method, params); err != nil {
 		s.o.Log.Debug("a notification could not be sent", "method", method, "err", err)
 	}
 }
 
 // endListens answers the subscriptions that are open: the server ends.
-func (s *server) endListens() {
+func (s *Session) endListens() {
 	s.subs.mu.Lock()
 	defer s.subs.mu.Unlock()
 	for _, l := range s.subs.listens {

@@ -1,14 +1,16 @@
-package rpc
+package session
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/sourcegraph/jsonrpc2"
 
 	"heartbeat-mcpl/projection/rawjson"
+	"heartbeat-mcpl/rpc/engine"
 	"heartbeat-mcpl/rpc/mcpl"
 	"heartbeat-mcpl/rpc/tools"
 	"heartbeat-mcpl/rpc/wire"
@@ -26,6 +28,7 @@ const (
 const (
 	metaVersion            = "io.modelcontextprotocol/protocolVersion"
 	metaClientCapabilities = "io.modelcontextprotocol/clientCapabilities"
+	metaClientInfo         = "io.modelcontextprotocol/clientInfo"
 	metaServerInfo         = "io.modelcontextprotocol/serverInfo"
 
 	codeUnsupportedVersion = -32022
@@ -35,6 +38,14 @@ const instructions = "This server wakes you. A heartbeat comes periodically: see
 	"text or pause with heartbeat_configure. To be reminded of something at a time or after a while, once or again and again, " +
 	"use reminder_add; see what is set with reminder_list, and take one back with reminder_cancel. What you set is kept " +
 	"across restarts. A wake that begins with [reminder ...] or [current time: ...] comes from this server, not from a person."
+
+// instructions are what a model is told of the server.
+func (s *Session) instructions() string {
+	if !s.o.Channel {
+		return instructions
+	}
+	return instructions + " Wakes come as messages of a channel; where one asks for it, call acknowledge_events with its event_id, so that the server knows that they reach you."
+}
 
 // dialect is the protocol that one request speaks.
 type dialect struct {
@@ -46,6 +57,8 @@ type dialect struct {
 type call struct {
 	dialect
 	name, arguments json.RawMessage // nil where the params have none
+	meta            json.RawMessage // its _meta; nil: it has none
+	client          string          // a stateless client's name; empty: it does not say
 }
 
 // newCall reads a request's params. One that names a protocol version in its _meta is stateless and must say everything itself.
@@ -61,6 +74,7 @@ func newCall(negotiated string, params json.RawMessage) (c call, err error) {
 			c.arguments = value
 		}
 	})
+	c.meta = meta
 	raw := rawjson.Get(meta, metaVersion)
 	if raw == nil {
 		if c.protocol = negotiated; negotiated == "" {
@@ -81,6 +95,7 @@ func newCall(negotiated string, params json.RawMessage) (c call, err error) {
 		return call{}, &rpcError{jsonrpc2.CodeInvalidParams, "_meta: " + metaClientCapabilities + " must be an object", nil}
 	}
 	c.protocol, c.stateless = version, true
+	c.client = clientName(rawjson.Get(meta, metaClientInfo))
 	return c, nil
 }
 
@@ -135,7 +150,7 @@ func (d dialect) changing(fields map[string]any) map[string]any {
 	return d.result(fields)
 }
 
-func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
+func (s *Session) initialize(params json.RawMessage, reply *wire.Reply) {
 	version, capable := rawjson.Get(params, "protocolVersion"), rawjson.Get(params, "capabilities")
 	experimental := rawjson.Get(capable, "experimental")
 	requested, isText := rawjson.Text(version)
@@ -148,14 +163,21 @@ func (s *server) initialize(params json.RawMessage, reply *wire.Reply) {
 		s.protocol = requested
 	}
 	session := sessionOf(rawjson.Get(experimental, "mcpl"))
-	s.met, s.session = true, session
-	s.engine.Initialized(session)
+	s.met, s.offers = true, session
+	s.engine.Initialized(engine.Client{Name: clientName(rawjson.Get(params, "clientInfo")), Offers: session, Channel: s.o.Channel})
 	reply.Result(map[string]any{
 		"protocolVersion": s.protocol,
-		"capabilities":    capabilities(session),
+		"capabilities":    s.capabilities(session),
 		"serverInfo":      s.info(),
-		"instructions":    instructions,
+		"instructions":    s.instructions(),
 	})
+}
+
+// clientName is a client's name and version as its clientInfo says them.
+func clientName(info json.RawMessage) string {
+	name, _ := rawjson.Text(rawjson.Get(info, "name"))
+	version, _ := rawjson.Text(rawjson.Get(info, "version"))
+	return strings.TrimSpace(name + " " + version)
 }
 
 // sessionOf reads what a host says of MCPL. What is no object offers nothing beyond MCPL itself.
@@ -168,28 +190,35 @@ func said(raw json.RawMessage) bool {
 	return !absent(raw) && string(raw) != "false"
 }
 
-func capabilities(session mcpl.Session) map[string]any {
+func (s *Session) capabilities(session mcpl.Session) map[string]any {
 	c := map[string]any{"tools": map[string]any{}, "resources": map[string]any{"subscribe": true}, "prompts": map[string]any{}}
+	experimental := map[string]any{}
 	if session.MCPL {
-		c["experimental"] = map[string]any{"mcpl": mcpl.Manifest(session.Lifecycle)}
+		experimental["mcpl"] = mcpl.Manifest(session.Lifecycle)
+	}
+	if s.o.Channel {
+		experimental["claude/channel"] = map[string]any{}
+	}
+	if len(experimental) > 0 {
+		c["experimental"] = experimental
 	}
 	return c
 }
 
-func (s *server) info() map[string]any {
+func (s *Session) info() map[string]any {
 	return map[string]any{"name": "heartbeat-mcpl", "title": "Heartbeat and reminders", "version": s.o.Version}
 }
 
 // discover answers a stateless client's first request (SPEC 8.2a).
-func (s *server) discover(c call, reply *wire.Reply) {
+func (s *Session) discover(c call, reply *wire.Reply) {
 	if !c.stateless {
 		reply.Error(jsonrpc2.CodeInvalidParams, "server/discover needs "+metaVersion+" and "+metaClientCapabilities+" in _meta", nil)
 		return
 	}
 	reply.Result(c.listing(map[string]any{
 		"supportedVersions": []string{stateless},
-		"capabilities":      capabilities(mcpl.Session{}),
-		"instructions":      instructions,
+		"capabilities":      s.capabilities(mcpl.Session{}),
+		"instructions":      s.instructions(),
 		"_meta":             map[string]any{metaServerInfo: s.info()},
 	}))
 }
@@ -198,10 +227,10 @@ func (s *server) discover(c call, reply *wire.Reply) {
 func structured(protocol string) bool { return protocol >= "2025-06-18" }
 
 // listing is the tools as the protocol version knows them, those for polling where the host cannot be pushed to.
-func listing(protocol string, polling, mesh bool) []map[string]any {
+func listing(protocol string, polling, channel, mesh bool) []map[string]any {
 	var all []map[string]any
 	for _, t := range tools.All() {
-		if t.Polling && !polling || t.Mesh && !mesh {
+		if t.Polling && !polling && !(channel && t.Name == "acknowledge_events") || t.Mesh && !mesh {
 			continue
 		}
 		one := map[string]any{"name": t.Name, "description": t.Description, "inputSchema": t.InputSchema()}
